@@ -1,0 +1,140 @@
+//! An agent's life from start to end: lock, state, bootstrap, the loop around the machine, the end. What to do when is
+//! the machine's to say.
+
+mod bootstrap;
+mod end_host;
+mod reactor;
+mod report;
+mod signals;
+mod works;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
+
+use motorpool_domain::RunnerId;
+use reqwest::header::InvalidHeaderValue;
+use thiserror::Error;
+
+use crate::cli::RunArgs;
+use crate::clock::BootClock;
+use crate::home::{Home, HomeError};
+use crate::http::{Authorization, CallError, ClientError, ControlPlane, Server, ServerError};
+use crate::identity;
+use crate::machine::{Machine, Settings};
+use crate::state::{StateError, Store};
+use crate::work::{self, SupervisorCommand};
+use bootstrap::{Bootstrap, Bootstrapped};
+use reactor::{Caller, Ending, Reactor};
+use signals::Signals;
+use works::Works;
+
+/// `supervisor` lacks only the agent's directory, as its last argument.
+pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Result<ExitCode, AgentError> {
+    let first_contact_by = BootClock.now() + Duration::from_secs(args.first_contact_seconds);
+    let server = Server::parse(&args.server, args.insecure_http)?;
+    let control_plane = ControlPlane::new(server.clone(), args.ca_file.as_deref())?;
+    let mut signals = Signals::listen().map_err(AgentError::Signals)?;
+    let home = Home::open(&args.dir)?;
+    let _lock = home.lock().await?;
+    let boot_id = identity::boot_id().map_err(AgentError::BootId)?;
+    let store = Store::at(home.state_file());
+    let found = store.load()?;
+    if let Some(found) = found.as_ref().filter(|found| found.runner != args.runner) {
+        return Err(AgentError::OtherRunner { dir: home.dir().to_owned(), found: found.runner.clone() });
+    }
+    let owner = owner(&args.runner, &home);
+    let left_behind = work::sweep(&owner).await;
+    if left_behind > 0 {
+        tracing::error!(left_behind, "processes of an earlier agent could not be killed");
+    }
+    let bootstrap = Bootstrap {
+        control_plane: &control_plane,
+        store: &store,
+        runner: &args.runner,
+        boot_id: &boot_id,
+        secret_file: args.secret_file.as_deref(),
+        give_up_at: first_contact_by,
+    };
+    let bootstrapped = tokio::select! {
+        bootstrapped = bootstrap.run(found) => bootstrapped?,
+        () = signals.stop() => return Ok(ExitCode::SUCCESS),
+    };
+    let (state, joined) = match bootstrapped {
+        Bootstrapped::Joined(state, joined) => (state, joined),
+        Bootstrapped::Over { why } => return Ok(end_host::end(args.end_host_cmd.as_deref(), &why).await),
+    };
+    tracing::info!(runner = %args.runner, pool = %joined.pool, server = server.as_str(), "the agent is at work");
+
+    supervisor.args.push(home.dir().into());
+    let env = works::environment(&args.runner, &joined.pool, &server, &home);
+    let works = Works::new(home, supervisor, owner, env, left_behind);
+    let settings = Settings {
+        runner: args.runner.clone(),
+        boot_id: boot_id.clone(),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: rand::random(),
+        first_contact_by,
+    };
+    let memory = joined.memory.clone().after_restart(joined.boot_id == boot_id);
+    let machine = Machine::new(settings, memory, BootClock.now());
+    let authorization = Authorization::bearer(&state.token).map_err(AgentError::Token)?;
+    let caller = Rc::new(Caller { control_plane, authorization });
+    let pool = joined.pool;
+    let reactor = Reactor { machine, works, caller, store, state, pool, boot_id, signals };
+    Ok(match reactor.run().await {
+        Ending::Host { why } => end_host::end(args.end_host_cmd.as_deref(), &why).await,
+        Ending::Agent { why } => {
+            tracing::info!(why, "the agent ends, and no work is left");
+            ExitCode::SUCCESS
+        }
+    })
+}
+
+/// A name for this agent's work that no other agent on this host has: the lock makes its directory its own.
+fn owner(runner: &RunnerId, home: &Home) -> String {
+    let directory: String = identity::sha256_hex(home.dir()).chars().take(16).collect();
+    format!("{runner}@{directory}")
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum AgentError {
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("the agent's own executable could not be started")]
+    Executable(#[source] io::Error),
+    #[error("the agent's runtime could not be made")]
+    Runtime(#[source] io::Error),
+    #[error("signals cannot be listened for")]
+    Signals(#[source] io::Error),
+    #[error("this boot's id could not be read")]
+    BootId(#[source] io::Error),
+    #[error("{dir} is the directory of runner {found}; give each runner a directory of its own")]
+    OtherRunner { dir: String, found: RunnerId },
+    #[error(
+        "this agent has not been bootstrapped, and there is no secret; give --secret-file with the secret that the \
+         control plane showed for this runner"
+    )]
+    NoSecret,
+    #[error("the secret file {path} could not be read", path = path.display())]
+    SecretFile { path: PathBuf, source: io::Error },
+    #[error("the secret could not be redeemed; ask the control plane for a new one for this runner")]
+    Refused(#[source] CallError),
+    #[error("the agent's token cannot be sent; ask for a new bootstrap secret")]
+    Token(#[source] InvalidHeaderValue),
+}
+
+impl AgentError {
+    /// The control plane said no, and will say so again.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+}

@@ -1,0 +1,125 @@
+//! The loop around the machine: what happens goes in, what comes out is done. It decides nothing.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use motorpool_domain::PoolName;
+use motorpool_wire::agent::SyncRequest;
+use reqwest::StatusCode;
+
+use super::signals::Signals;
+use super::works::Works;
+use crate::clock::{BootClock, BootInstant};
+use crate::http::{Authorization, CallError, ControlPlane};
+use crate::machine::{Effect, Input, Machine, Memory, SyncFailure};
+use crate::state::{Joined, State, Store};
+
+pub(super) struct Reactor {
+    pub(super) machine: Machine,
+    pub(super) works: Works,
+    pub(super) caller: Rc<Caller>,
+    pub(super) store: Store,
+    pub(super) state: State,
+    pub(super) pool: PoolName,
+    pub(super) boot_id: String,
+    pub(super) signals: Signals,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Host { why: String },
+    Agent { why: String },
+}
+
+type Syncing = Pin<Box<dyn Future<Output = Input>>>;
+
+impl Reactor {
+    pub(super) async fn run(mut self) -> Ending {
+        let mut syncing: Option<Syncing> = None;
+        let mut timer: Option<BootInstant> = None;
+        let mut input = Input::TimerFired;
+        loop {
+            for effect in self.machine.step(input, BootClock.now()) {
+                match effect {
+                    // The one that is under way is dropped, and with it its connection.
+                    Effect::Sync(request) => syncing = Some(Box::pin(Rc::clone(&self.caller).sync(request))),
+                    Effect::StartTask(start) => self.works.start_task(start).await,
+                    Effect::StopTask { grace } => self.works.stop_task(grace),
+                    Effect::StartRun(start) => self.works.start_run(start).await,
+                    Effect::StopRun { grace } => self.works.stop_run(grace),
+                    Effect::RenewFence(at) => self.works.renew_fence(at),
+                    Effect::SaveState(memory) => self.save(memory),
+                    Effect::SetTimer(at) => timer = Some(at),
+                    Effect::EndHost { why } => return Ending::Host { why },
+                    Effect::EndAgent { why } => return Ending::Agent { why },
+                }
+            }
+            input = tokio::select! {
+                biased;
+                () = self.signals.stop() => Input::StopRequested,
+                ended = self.works.next_end() => ended,
+                told = or_never(&mut syncing) => {
+                    syncing = None;
+                    told
+                }
+                () = until(timer) => {
+                    timer = None;
+                    Input::TimerFired
+                }
+            };
+        }
+    }
+
+    /// A full disk must not end work that goes well: the next change is written again.
+    fn save(&mut self, memory: Memory) {
+        let joined = Joined { pool: self.pool.clone(), boot_id: self.boot_id.clone(), memory };
+        self.state.joined = Some(joined);
+        if let Err(error) = self.store.save(&self.state) {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "what the agent knows could not be saved"
+            );
+        }
+    }
+}
+
+async fn or_never(syncing: &mut Option<Syncing>) -> Input {
+    match syncing {
+        Some(syncing) => syncing.await,
+        None => pending().await,
+    }
+}
+
+async fn until(timer: Option<BootInstant>) {
+    match timer {
+        Some(at) => BootClock.sleep_until(at).await,
+        None => pending().await,
+    }
+}
+
+/// One sync: a request out, an input in.
+pub(super) struct Caller {
+    pub(super) control_plane: ControlPlane,
+    pub(super) authorization: Authorization,
+}
+
+impl Caller {
+    async fn sync(self: Rc<Self>, request: SyncRequest) -> Input {
+        let sent_at = BootClock.now();
+        let error = match self.control_plane.sync(&self.authorization, &request).await {
+            Ok(answer) => return Input::SyncAnswered { sent_at, answer },
+            Err(error) => error,
+        };
+        tracing::warn!(error = &error as &dyn std::error::Error, "a sync failed");
+        Input::SyncFailed(match error {
+            CallError::Refused { status: StatusCode::GONE, message } => SyncFailure::Gone { message },
+            CallError::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, message: _ } => {
+                SyncFailure::Unauthorized
+            }
+            CallError::Refused { .. } | CallError::Unreachable(_) | CallError::NotUnderstood(_) => {
+                SyncFailure::Unreachable
+            }
+        })
+    }
+}

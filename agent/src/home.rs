@@ -1,0 +1,139 @@
+//! The agent's directory: where things are in it, and that one agent alone uses it. It knows nothing of what they hold.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, process};
+
+use thiserror::Error;
+
+use crate::clock::BootClock;
+
+/// An agent that was just told to stop may still hold the lock.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Home {
+    /// Absolute, and UTF-8, since it travels in the environment of scripts.
+    dir: String,
+}
+
+impl Home {
+    /// Makes what is missing.
+    pub(crate) fn open(dir: &Path) -> Result<Self, HomeError> {
+        let failed = |source| HomeError::Make { dir: dir.to_owned(), source };
+        let absolute = std::path::absolute(dir).map_err(failed)?;
+        let absolute = absolute.to_str().ok_or_else(|| HomeError::NotUtf8(dir.to_owned()))?.to_owned();
+        let home = Self { dir: absolute };
+        for dir in [PathBuf::from(home.dir()), home.logs_dir()] {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+        }
+        home.make_work_dir().map_err(failed)?;
+        Ok(home)
+    }
+
+    pub(crate) fn dir(&self) -> &str {
+        &self.dir
+    }
+
+    pub(crate) fn state_file(&self) -> PathBuf {
+        Path::new(&self.dir).join("state.json")
+    }
+
+    pub(crate) fn logs_dir(&self) -> PathBuf {
+        Path::new(&self.dir).join("logs")
+    }
+
+    pub(crate) fn work_dir(&self) -> PathBuf {
+        Path::new(&self.dir).join("work")
+    }
+
+    /// A job may have removed it, or put a link in its place that leads elsewhere.
+    pub(crate) fn make_work_dir(&self) -> io::Result<()> {
+        let work = self.work_dir();
+        match fs::symlink_metadata(&work) {
+            Ok(found) if found.is_dir() => return Ok(()),
+            Ok(_not_a_directory) => fs::remove_file(&work)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        DirBuilder::new().mode(0o700).create(&work)
+    }
+
+    /// Held until the process ends, however it ends.
+    pub(crate) async fn lock(&self) -> Result<Lock, HomeError> {
+        let path = Path::new(&self.dir).join("agent.lock");
+        let failed = |source| HomeError::Lock { path: path.clone(), source };
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        file.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let give_up_at = BootClock.now() + LOCK_PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if !give_up_at.passed(BootClock.now()) => {
+                    tokio::time::sleep(LOCK_PAUSE).await;
+                }
+                Err(TryLockError::WouldBlock) => return Err(HomeError::InUse { dir: self.dir.clone() }),
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
+            }
+        }
+        file.set_len(0).and_then(|()| write!(file, "{}", process::id())).map_err(failed)?;
+        Ok(Lock { _file: file })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum HomeError {
+    #[error("the agent's directory {dir} could not be made", dir = dir.display())]
+    Make { dir: PathBuf, source: io::Error },
+    #[error("the path of the agent's directory {dir} is not UTF-8", dir = _0.display())]
+    NotUtf8(PathBuf),
+    #[error("the lock {path} could not be taken", path = path.display())]
+    Lock { path: PathBuf, source: io::Error },
+    #[error("another agent uses {dir}; stop it first, or give this one a directory of its own")]
+    InUse { dir: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_place_of_the_work_directory_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        fs::remove_dir(home.work_dir()).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), home.work_dir()).unwrap();
+        home.make_work_dir().unwrap();
+        assert!(fs::symlink_metadata(home.work_dir()).unwrap().is_dir());
+        assert!(elsewhere.path().is_dir());
+    }
+
+    #[tokio::test]
+    async fn refuse_20_the_lock_is_held_by_one_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        let lock = home.lock().await.unwrap();
+        assert!(matches!(home.lock().await, Err(HomeError::InUse { .. })));
+        let path = dir.path().join("agent.lock");
+        assert_eq!(fs::read_to_string(&path).unwrap(), process::id().to_string());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(lock);
+        home.lock().await.unwrap();
+    }
+}

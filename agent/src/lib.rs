@@ -1,0 +1,12 @@
+//! The agent: a machine that decides, a driver that acts, and supervisors that run work. It links no cloud SDK and holds
+//! no cloud credentials.
+
+pub mod cli;
+pub mod clock;
+mod driver;
+mod home;
+mod http;
+mod identity;
+pub mod machine;
+mod state;
+pub mod work;

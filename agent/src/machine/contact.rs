@@ -1,0 +1,147 @@
+//! When to sync next: heartbeats, long polls, backoff. It decides no deadline and sends nothing.
+
+use std::time::Duration;
+
+use motorpool_domain::runner::StateName;
+use motorpool_domain::{Epoch, TaskId};
+use motorpool_wire::agent::SyncAnswer;
+
+use crate::clock::BootInstant;
+
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+/// A token that is refused is not accepted a moment later: a person must act.
+const REFUSED_BACKOFF: Duration = Duration::from_secs(60);
+
+/// Whatever the answer asks for, it is neither more nor less often than this.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(3_600);
+
+#[derive(Debug)]
+pub(super) struct Contact {
+    jitter: Jitter,
+    interval: Duration,
+    failures: u32,
+    in_flight: bool,
+    next_at: Option<BootInstant>,
+    seen: Option<Seen>,
+}
+
+/// What makes an answer differ from the one before.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    epoch: Epoch,
+    state: StateName,
+    task: Option<TaskId>,
+}
+
+impl Contact {
+    pub(super) fn starting(seed: u64, now: BootInstant) -> Self {
+        let jitter = Jitter { state: seed };
+        Self {
+            jitter,
+            interval: Duration::ZERO,
+            failures: 0,
+            in_flight: false,
+            next_at: Some(now),
+            seen: None,
+        }
+    }
+
+    pub(super) fn next_at(&self) -> Option<BootInstant> {
+        self.next_at
+    }
+
+    /// How long the answer to the next request may wait for news. The server may ignore it.
+    pub(super) fn wait(&self) -> Duration {
+        self.interval.min(LONGEST_WAIT)
+    }
+
+    /// The request that goes out takes the place of any that is under way.
+    pub(super) fn sent(&mut self) {
+        self.in_flight = true;
+        self.next_at = None;
+    }
+
+    /// There is something to report. An outage is not made worse by it: a backoff goes on.
+    pub(super) fn report_at(&mut self, at: BootInstant) {
+        if self.in_flight || self.failures == 0 {
+            self.at_the_latest(at);
+        }
+    }
+
+    pub(super) fn answered(&mut self, sent_at: BootInstant, answer: &SyncAnswer, now: BootInstant) {
+        let held = !self.wait().is_zero() && now.since(sent_at) >= self.wait() / 2;
+        let task = answer.task.as_ref().map(|task| task.id.clone());
+        let seen = Some(Seen { epoch: answer.epoch, state: answer.state, task });
+        let news = self.seen != seen;
+        self.seen = seen;
+        self.in_flight = false;
+        self.failures = 0;
+        self.interval =
+            Duration::from_millis(answer.next_sync_in_ms).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+        // A server that holds polls must always have one to hold. One that does not shows it by answering twice the same.
+        let pause = if news || held { SHORTEST_INTERVAL } else { self.jitter.around(self.interval) };
+        self.at_the_latest((sent_at + pause).max(now));
+    }
+
+    pub(super) fn failed(&mut self, now: BootInstant) {
+        self.failures = self.failures.saturating_add(1);
+        let pause = self.jitter.backoff(self.failures);
+        self.failed_until(now + pause);
+    }
+
+    pub(super) fn refused(&mut self, now: BootInstant) {
+        self.failures = self.failures.saturating_add(1);
+        let pause = self.jitter.around(REFUSED_BACKOFF);
+        self.failed_until(now + pause);
+    }
+
+    /// The pause before the `nth` try again of something else that keeps failing.
+    pub(super) fn backoff(&mut self, nth: u32) -> Duration {
+        self.jitter.backoff(nth)
+    }
+
+    fn failed_until(&mut self, at: BootInstant) {
+        self.in_flight = false;
+        self.next_at = Some(at);
+    }
+
+    fn at_the_latest(&mut self, at: BootInstant) {
+        self.next_at = Some(self.next_at.map_or(at, |next_at| next_at.min(at)));
+    }
+}
+
+/// Randomness from a seed (splitmix64), so that the same inputs give the same effects.
+#[derive(Debug)]
+struct Jitter {
+    state: u64,
+}
+
+impl Jitter {
+    /// Up to a tenth more or less.
+    fn around(&mut self, duration: Duration) -> Duration {
+        self.between(duration.mul_f64(0.9), duration.mul_f64(1.1))
+    }
+
+    fn backoff(&mut self, nth: u32) -> Duration {
+        let doublings = nth.saturating_sub(1).min(16);
+        let whole = FIRST_BACKOFF.saturating_mul(1 << doublings).min(LONGEST_BACKOFF);
+        self.between(whole / 2, whole)
+    }
+
+    fn between(&mut self, low: Duration, high: Duration) -> Duration {
+        // 53 bits fill a float exactly.
+        let part = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        low + high.saturating_sub(low).mul_f64(part)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,169 @@
+//! What the agent must still know after a restart: its epoch, its registration, how its tasks ended, its deadlines. It
+//! is written to disk by others.
+
+use std::time::Duration;
+
+use motorpool_domain::runner::{TaskOutcome, TaskResult};
+use motorpool_domain::{Epoch, Label, TaskId};
+use motorpool_wire::agent::{SyncAnswer, TaskKind};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::BootInstant;
+
+/// More than any epoch has tasks; beyond it the oldest result is forgotten, and its task could be ordered again.
+const MOST_RESULTS: usize = 64;
+
+/// Deadlines that moved by less are not worth a write: each answer moves them by some milliseconds.
+const SAME_DEADLINE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    pub epoch: Epoch,
+    pub registered: Option<Registered>,
+    /// Of this epoch only.
+    pub results: Vec<Remembered>,
+    /// The machine outlives the agent's work. False until the control plane said otherwise.
+    pub kept: bool,
+    /// None before the first answer of this boot.
+    pub deadlines: Option<Deadlines>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    pub label: Label,
+    /// The registration lives only as long as a program that the agent keeps running.
+    pub by_run: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remembered {
+    pub task: TaskId,
+    pub kind: Kind,
+    pub outcome: TaskOutcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Prepare,
+    Register,
+    Deregister,
+    Cleanup,
+}
+
+impl Kind {
+    pub fn of(kind: &TaskKind) -> Self {
+        match kind {
+            TaskKind::Prepare { .. } => Self::Prepare,
+            TaskKind::Register { .. } => Self::Register,
+            TaskKind::Deregister { .. } => Self::Deregister,
+            TaskKind::Cleanup { .. } => Self::Cleanup,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::Register => "register",
+            Self::Deregister => "deregister",
+            Self::Cleanup => "cleanup",
+        }
+    }
+}
+
+/// Instants of one boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadlines {
+    /// Work must be over by then.
+    pub threshold: Option<BootInstant>,
+    /// Without another answer by then, the host (if kept, its work) ends.
+    pub fence: Option<BootInstant>,
+}
+
+impl Deadlines {
+    /// The durations count from the moment at which the request was sent: however late the answer is read, they end in time.
+    pub fn of_answer(sent_at: BootInstant, answer: &SyncAnswer) -> Self {
+        let at = |in_ms: Option<u64>| in_ms.map(|ms| sent_at + Duration::from_millis(ms));
+        Self { threshold: at(answer.threshold_in_ms), fence: at(answer.fence_in_ms) }
+    }
+
+    /// When work must be over, whichever deadline says so.
+    pub fn work_ends_at(self) -> Option<BootInstant> {
+        let Self { threshold, fence } = self;
+        [threshold, fence].into_iter().flatten().min()
+    }
+
+    fn much_like(self, other: Self) -> bool {
+        let alike = |one: Option<BootInstant>, two: Option<BootInstant>| match (one, two) {
+            (Some(one), Some(two)) => one.since(two).max(two.since(one)) < SAME_DEADLINE,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        alike(self.threshold, other.threshold) && alike(self.fence, other.fence)
+    }
+}
+
+impl Memory {
+    pub fn fresh(epoch: Epoch) -> Self {
+        Self { epoch, registered: None, results: Vec::new(), kept: false, deadlines: None }
+    }
+
+    /// What is still true for a new agent process: no program of the last one runs any more, and instants of another
+    /// boot mean nothing.
+    #[must_use]
+    pub fn after_restart(mut self, same_boot: bool) -> Self {
+        if self.registered.as_ref().is_some_and(|registered| registered.by_run) {
+            self.unregister();
+        }
+        if !same_boot {
+            self.deadlines = None;
+        }
+        self
+    }
+
+    pub(super) fn has_result(&self, task: &TaskId) -> bool {
+        self.results.iter().any(|result| &result.task == task)
+    }
+
+    pub(super) fn results(&self) -> Vec<TaskResult> {
+        let told =
+            |result: &Remembered| TaskResult { task: result.task.clone(), outcome: result.outcome.clone() };
+        self.results.iter().map(told).collect()
+    }
+
+    pub(super) fn remember(&mut self, task: TaskId, kind: Kind, outcome: TaskOutcome) {
+        self.results.retain(|result| result.task != task);
+        if self.results.len() >= MOST_RESULTS {
+            self.results.remove(0);
+        }
+        self.results.push(Remembered { task, kind, outcome });
+    }
+
+    pub(super) fn forget(&mut self, kind: Kind) {
+        self.results.retain(|result| result.kind != kind);
+    }
+
+    /// It is registered no more, so registering again must be possible in this epoch.
+    pub(super) fn unregister(&mut self) {
+        self.registered = None;
+        self.forget(Kind::Register);
+    }
+
+    pub(super) fn enter(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        self.results.clear();
+    }
+
+    /// Whether what is on disk will do in place of this.
+    pub(super) fn much_like(&self, saved: &Self) -> bool {
+        let Self { epoch, registered, results, kept, deadlines } = self;
+        let same_deadlines = match (deadlines, &saved.deadlines) {
+            (Some(now), Some(then)) => now.much_like(*then),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        same_deadlines
+            && (epoch, registered, results, kept)
+                == (&saved.epoch, &saved.registered, &saved.results, &saved.kept)
+    }
+}

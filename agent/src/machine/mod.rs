@@ -1,0 +1,303 @@
+//! What the agent does, as a pure machine: an input and the time go in, effects come out. No I/O, no clock, no chance:
+//! the driver beside it does what the effects say, and the seed is an argument.
+
+mod contact;
+mod memory;
+mod tasks;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_properties;
+
+pub use memory::{Deadlines, Kind, Memory, Registered, Remembered};
+pub use tasks::{Act, RunStart, TaskStart};
+
+use std::time::Duration;
+
+use motorpool_domain::runner::TaskOutcome;
+use motorpool_domain::{RunnerId, TaskId};
+use motorpool_wire::agent::{SyncAnswer, SyncRequest};
+
+use crate::clock::BootInstant;
+use contact::Contact;
+use tasks::{Run, Task};
+
+/// What work gets between being asked to end and being killed, when nothing hurries.
+const GRACE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// `sent_at` is read just before the request goes out.
+    SyncAnswered {
+        sent_at: BootInstant,
+        answer: SyncAnswer,
+    },
+    SyncFailed(SyncFailure),
+    /// The whole tree of the task's script is gone.
+    TaskEnded {
+        task: TaskId,
+        outcome: TaskOutcome,
+    },
+    /// The whole tree of the CI system's runner program is gone.
+    RunEnded,
+    TimerFired,
+    StopRequested,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SyncFailure {
+    /// No answer, or none that could be understood.
+    Unreachable,
+    /// The token was refused.
+    Unauthorized,
+    /// The runner is over.
+    Gone { message: String },
+}
+
+/// To be done in the order in which they come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Exactly one `SyncAnswered` or `SyncFailed` follows, unless another `Sync` takes its place.
+    Sync(SyncRequest),
+    /// `TaskEnded` follows, also if it could not start.
+    StartTask(TaskStart),
+    StopTask {
+        grace: Duration,
+    },
+    /// `RunEnded` follows, also if it could not start.
+    StartRun(RunStart),
+    StopRun {
+        grace: Duration,
+    },
+    /// All work that runs must now be over by then.
+    RenewFence(BootInstant),
+    SaveState(Memory),
+    /// One timer: this takes the place of the last.
+    SetTimer(BootInstant),
+    /// All work is gone. End the host, then the agent.
+    EndHost {
+        why: String,
+    },
+    /// All work is gone. End the agent alone.
+    EndAgent {
+        why: String,
+    },
+}
+
+/// What stays the same as long as the agent's process lives.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub runner: RunnerId,
+    pub boot_id: String,
+    pub agent_version: String,
+    /// Of all jitter.
+    pub seed: u64,
+    /// If no answer came in this boot, this is the fence.
+    pub first_contact_by: BootInstant,
+}
+
+#[derive(Debug)]
+pub struct Machine {
+    settings: Settings,
+    memory: Memory,
+    /// What the disk has.
+    saved: Memory,
+    task: Option<Task>,
+    run: Option<Run>,
+    /// How many programs in a row ended right after their start.
+    quick_ends: u32,
+    contact: Contact,
+    phase: Phase,
+    timer: Option<BootInstant>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Working,
+    /// No new work; when the last is gone, the end comes.
+    Leaving(End),
+    Over,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum End {
+    Host { why: String },
+    Agent { why: String },
+}
+
+impl Machine {
+    /// `memory` is what the disk has, after [`Memory::after_restart`]. The first `TimerFired` sends the first sync.
+    pub fn new(settings: Settings, memory: Memory, now: BootInstant) -> Self {
+        let contact = Contact::starting(settings.seed, now);
+        let saved = memory.clone();
+        Self {
+            settings,
+            memory,
+            saved,
+            task: None,
+            run: None,
+            quick_ends: 0,
+            contact,
+            phase: Phase::Working,
+            timer: None,
+        }
+    }
+
+    pub fn step(&mut self, input: Input, now: BootInstant) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if self.phase == Phase::Over {
+            return effects;
+        }
+        match input {
+            Input::SyncAnswered { sent_at, answer } => self.answered(sent_at, &answer, now, &mut effects),
+            Input::SyncFailed(failure) => self.sync_failed(failure, now, &mut effects),
+            Input::TaskEnded { task, outcome } => self.task_ended(&task, outcome, now, &mut effects),
+            Input::RunEnded => self.run_ended(now, &mut effects),
+            // It is spent; whatever is still to come gets a new one.
+            Input::TimerFired => self.timer = None,
+            Input::StopRequested => self.stop(&mut effects),
+        }
+        self.keep_deadlines(now, &mut effects);
+        self.save(&mut effects);
+        match &self.phase {
+            Phase::Working => self.sync_if_due(now, &mut effects),
+            Phase::Leaving(end) if self.task.is_none() && self.run.is_none() => {
+                effects.push(match end.clone() {
+                    End::Host { why } => Effect::EndHost { why },
+                    End::Agent { why } => Effect::EndAgent { why },
+                });
+                self.phase = Phase::Over;
+            }
+            Phase::Leaving(_) | Phase::Over => {}
+        }
+        self.set_timer(&mut effects);
+        effects
+    }
+
+    fn answered(
+        &mut self,
+        sent_at: BootInstant,
+        answer: &SyncAnswer,
+        now: BootInstant,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.phase != Phase::Working {
+            return;
+        }
+        if answer.epoch < self.memory.epoch {
+            // Epochs only rise. Whatever says this is not our control plane as it is now.
+            self.contact.failed(now);
+            return;
+        }
+        self.contact.answered(sent_at, answer, now);
+        let deadlines = Deadlines::of_answer(sent_at, answer);
+        self.memory.deadlines = Some(deadlines);
+        self.memory.kept = answer.kept;
+        if answer.epoch > self.memory.epoch {
+            self.memory.enter(answer.epoch);
+            self.drop_old_task(effects);
+        }
+        if self.processes_run() {
+            // Without a deadline there is still a fence to move: away.
+            let at = deadlines.work_ends_at().unwrap_or(BootInstant::from_boot_ms(u64::MAX));
+            effects.push(Effect::RenewFence(at));
+        }
+        if answer.end {
+            self.leave(format!("the control plane ended it ({})", answer.state), effects);
+        } else if let Some(order) = &answer.task {
+            self.consider(order, now, effects);
+        }
+    }
+
+    fn sync_failed(&mut self, failure: SyncFailure, now: BootInstant, effects: &mut Vec<Effect>) {
+        match failure {
+            SyncFailure::Unauthorized if self.memory.kept => self.contact.refused(now),
+            SyncFailure::Unreachable | SyncFailure::Unauthorized => self.contact.failed(now),
+            SyncFailure::Gone { message } => {
+                if self.phase == Phase::Working {
+                    self.leave(format!("the control plane says that it is gone: {message}"), effects);
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self, effects: &mut Vec<Effect>) {
+        if self.phase == Phase::Working {
+            self.phase = Phase::Leaving(End::Agent { why: "it was told to stop".to_owned() });
+            self.end_processes(GRACE, effects);
+        } else {
+            self.end_processes(Duration::ZERO, effects);
+        }
+    }
+
+    /// The runner is over: its host goes, or if the machine is kept, its work and the agent.
+    fn leave(&mut self, why: String, effects: &mut Vec<Effect>) {
+        if self.memory.kept {
+            self.phase = Phase::Leaving(End::Agent { why });
+            self.end_processes(GRACE, effects);
+        } else {
+            self.phase = Phase::Leaving(End::Host { why });
+            self.end_processes(Duration::ZERO, effects);
+        }
+    }
+
+    /// Checked at every step, whatever its input: after a pause, a deadline may have passed long ago.
+    fn keep_deadlines(&mut self, now: BootInstant, effects: &mut Vec<Effect>) {
+        if !self.work_time_over(now) {
+            return;
+        }
+        self.end_processes(Duration::ZERO, effects);
+        let fenced = self.deadlines().fence.is_some_and(|fence| fence.passed(now));
+        if fenced && !self.memory.kept && self.phase == Phase::Working {
+            let why = "it heard nothing from the control plane until its fence".to_owned();
+            self.phase = Phase::Leaving(End::Host { why });
+        }
+    }
+
+    fn deadlines(&self) -> Deadlines {
+        let first = Deadlines { threshold: None, fence: Some(self.settings.first_contact_by) };
+        self.memory.deadlines.unwrap_or(first)
+    }
+
+    fn work_time_over(&self, now: BootInstant) -> bool {
+        self.deadlines().work_ends_at().is_some_and(|at| at.passed(now))
+    }
+
+    fn save(&mut self, effects: &mut Vec<Effect>) {
+        if !self.memory.much_like(&self.saved) {
+            self.saved = self.memory.clone();
+            effects.push(Effect::SaveState(self.memory.clone()));
+        }
+    }
+
+    fn sync_if_due(&mut self, now: BootInstant, effects: &mut Vec<Effect>) {
+        if !self.contact.next_at().is_some_and(|at| at.passed(now)) {
+            return;
+        }
+        let Settings { runner, boot_id, agent_version, seed: _, first_contact_by: _ } = &self.settings;
+        effects.push(Effect::Sync(SyncRequest {
+            runner: runner.clone(),
+            epoch: self.memory.epoch,
+            boot_id: boot_id.clone(),
+            agent_version: agent_version.clone(),
+            registered: self.memory.registered.as_ref().map(|registered| registered.label.clone()),
+            busy: self.task.as_ref().map(|task| task.id().clone()),
+            results: self.memory.results(),
+            wait_ms: u64::try_from(self.contact.wait().as_millis()).unwrap_or(u64::MAX),
+        }));
+        self.contact.sent();
+    }
+
+    /// Deadlines that have nothing left to end are left out, or a timer in the past would fire for ever.
+    fn set_timer(&mut self, effects: &mut Vec<Effect>) {
+        let working = self.phase == Phase::Working;
+        let sync = self.contact.next_at().filter(|_| working);
+        let work = self.deadlines().work_ends_at().filter(|_| self.process_to_kill());
+        let host = self.deadlines().fence.filter(|_| working && !self.memory.kept);
+        let timer = [sync, work, host].into_iter().flatten().min();
+        if timer != self.timer {
+            self.timer = timer;
+            effects.extend(timer.map(Effect::SetTimer));
+        }
+    }
+}

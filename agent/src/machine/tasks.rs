@@ -1,0 +1,281 @@
+//! The steps of tasks, and of the program that keeps a runner registered. One task at a time; a task runs once an epoch.
+
+use std::time::Duration;
+
+use motorpool_domain::runner::TaskOutcome;
+use motorpool_domain::{Epoch, Label, TaskId};
+use motorpool_wire::agent::{TaskKind, TaskOrder};
+
+use super::{Effect, GRACE, Kind, Machine, Phase, Registered};
+use crate::clock::BootInstant;
+
+/// What a runner program gets to end by itself before its runner is deregistered or cleaned.
+const RUN_GRACE: Duration = Duration::from_secs(10);
+
+/// A program that ends sooner did no job. Started again and again at once, it would keep host and control plane busy.
+const QUICK_END: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskStart {
+    pub id: TaskId,
+    pub kind: Kind,
+    pub act: Act,
+    pub label: Option<Label>,
+    pub epoch: Epoch,
+    pub timeout: Duration,
+    pub fence_at: Option<BootInstant>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// The operator's.
+    Script(String),
+    EmptyWorkDir,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunStart {
+    /// The operator's command line.
+    pub program: String,
+    pub label: Label,
+    pub epoch: Epoch,
+    pub fence_at: Option<BootInstant>,
+}
+
+#[derive(Debug)]
+pub(super) struct Task {
+    order: TaskOrder,
+    epoch: Epoch,
+    step: Step,
+}
+
+impl Task {
+    pub(super) fn id(&self) -> &TaskId {
+        &self.order.id
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::of(&self.order.kind)
+    }
+}
+
+#[derive(Debug)]
+enum Step {
+    /// First what runs must end.
+    StoppingRun,
+    Script(Leash),
+}
+
+#[derive(Debug)]
+pub(super) struct Run {
+    started_at: BootInstant,
+    leash: Leash,
+}
+
+/// How far a process was told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Leash {
+    Free,
+    Asked,
+    Killed,
+}
+
+impl Leash {
+    /// Whether there is something new to tell.
+    fn shorten(&mut self, grace: Duration) -> bool {
+        let wanted = if grace.is_zero() { Self::Killed } else { Self::Asked };
+        let shorter = *self < wanted;
+        *self = (*self).max(wanted);
+        shorter
+    }
+}
+
+impl Machine {
+    /// An order that must wait is dropped: it comes again with the sync after the present task's end.
+    pub(super) fn consider(&mut self, order: &TaskOrder, now: BootInstant, effects: &mut Vec<Effect>) {
+        if self.task.is_some() || self.memory.has_result(&order.id) || self.work_time_over(now) {
+            return;
+        }
+        let task = Task { order: order.clone(), epoch: self.memory.epoch, step: Step::StoppingRun };
+        let run_must_end = match task.kind() {
+            Kind::Prepare => false,
+            Kind::Register => {
+                self.memory.forget(Kind::Deregister);
+                true
+            }
+            Kind::Deregister | Kind::Cleanup => true,
+        };
+        if run_must_end && let Some(run) = &mut self.run {
+            let grace = RUN_GRACE.min(Duration::from_millis(order.timeout_ms) / 2);
+            if run.leash.shorten(grace) {
+                effects.push(Effect::StopRun { grace });
+            }
+            self.task = Some(task);
+        } else {
+            self.start(task, now, effects);
+        }
+    }
+
+    fn start(&mut self, mut task: Task, now: BootInstant, effects: &mut Vec<Effect>) {
+        let act = match &task.order.kind {
+            TaskKind::Prepare { script }
+            | TaskKind::Register { script, label: _, run: _ }
+            | TaskKind::Deregister { script, label: _ } => script.clone().map(Act::Script),
+            TaskKind::Cleanup { script } => Some(script.clone().map_or(Act::EmptyWorkDir, Act::Script)),
+        };
+        let Some(act) = act else { return self.finish(task, TaskOutcome::Done, now, effects) };
+        let label = match &task.order.kind {
+            TaskKind::Register { label, .. } | TaskKind::Deregister { label, .. } => Some(label.clone()),
+            TaskKind::Prepare { .. } | TaskKind::Cleanup { .. } => None,
+        };
+        effects.push(Effect::StartTask(TaskStart {
+            id: task.id().clone(),
+            kind: task.kind(),
+            act,
+            label,
+            epoch: task.epoch,
+            timeout: Duration::from_millis(task.order.timeout_ms),
+            fence_at: self.deadlines().work_ends_at(),
+        }));
+        task.step = Step::Script(Leash::Free);
+        self.task = Some(task);
+    }
+
+    pub(super) fn task_ended(
+        &mut self,
+        id: &TaskId,
+        outcome: TaskOutcome,
+        now: BootInstant,
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_this = |task: &mut Task| task.id() == id && matches!(task.step, Step::Script(_));
+        if let Some(task) = self.task.take_if(is_this) {
+            self.finish(task, outcome, now, effects);
+        }
+    }
+
+    /// The task's script is done, or it had none.
+    fn finish(&mut self, task: Task, outcome: TaskOutcome, now: BootInstant, effects: &mut Vec<Effect>) {
+        let outcome = match (&task.order.kind, outcome) {
+            (TaskKind::Register { label, run, script: _ }, TaskOutcome::Done) => {
+                self.registered(&task, label, run.as_deref(), now, effects)
+            }
+            (TaskKind::Deregister { .. }, TaskOutcome::Done) => {
+                self.memory.unregister();
+                TaskOutcome::Done
+            }
+            (TaskKind::Prepare { .. } | TaskKind::Cleanup { .. }, TaskOutcome::Done) => TaskOutcome::Done,
+            (_, TaskOutcome::Failed { why }) => TaskOutcome::Failed { why },
+        };
+        // What failed because the agent was stopped has not failed: the next agent does it again.
+        let interrupted = self.phase != Phase::Working && outcome != TaskOutcome::Done;
+        if task.epoch == self.memory.epoch && !interrupted {
+            self.memory.remember(task.id().clone(), task.kind(), outcome);
+        }
+        self.contact.report_at(now);
+    }
+
+    /// The script has registered the runner; now the program that takes its jobs begins, if there is one.
+    fn registered(
+        &mut self,
+        task: &Task,
+        label: &Label,
+        program: Option<&str>,
+        now: BootInstant,
+        effects: &mut Vec<Effect>,
+    ) -> TaskOutcome {
+        self.memory.registered = Some(Registered { label: label.clone(), by_run: false });
+        let Some(program) = program else { return TaskOutcome::Done };
+        if task.epoch != self.memory.epoch || self.phase != Phase::Working || self.work_time_over(now) {
+            return TaskOutcome::Failed {
+                why: "its time was over before its runner program began".to_owned(),
+            };
+        }
+        self.memory.registered = Some(Registered { label: label.clone(), by_run: true });
+        self.run = Some(Run { started_at: now, leash: Leash::Free });
+        effects.push(Effect::StartRun(RunStart {
+            program: program.to_owned(),
+            label: label.clone(),
+            epoch: task.epoch,
+            fence_at: self.deadlines().work_ends_at(),
+        }));
+        TaskOutcome::Done
+    }
+
+    pub(super) fn run_ended(&mut self, now: BootInstant, effects: &mut Vec<Effect>) {
+        let Some(run) = self.run.take() else { return };
+        match self.task.take_if(|task| matches!(task.step, Step::StoppingRun)) {
+            Some(task) => self.run_stopped_for(task, now, effects),
+            None => {
+                self.memory.unregister();
+                let quick = now.since(run.started_at) < QUICK_END;
+                self.quick_ends = if quick { self.quick_ends.saturating_add(1) } else { 0 };
+                let pause = match self.quick_ends {
+                    0 | 1 => Duration::ZERO,
+                    more => self.contact.backoff(more - 1),
+                };
+                self.contact.report_at(now + pause);
+            }
+        }
+    }
+
+    fn run_stopped_for(&mut self, task: Task, now: BootInstant, effects: &mut Vec<Effect>) {
+        match (task.kind(), &mut self.memory.registered) {
+            // The CI system still knows it, until the script has said otherwise.
+            (Kind::Deregister, Some(registered)) => registered.by_run = false,
+            (Kind::Deregister, None) => {}
+            (Kind::Prepare | Kind::Register | Kind::Cleanup, _) => self.memory.unregister(),
+        }
+        let outdated = task.epoch != self.memory.epoch && task.kind() != Kind::Deregister;
+        if self.phase != Phase::Working || outdated {
+            self.contact.report_at(now);
+        } else if self.work_time_over(now) {
+            let why = "its time was over before its runner program had ended".to_owned();
+            self.finish(task, TaskOutcome::Failed { why }, now, effects);
+        } else {
+            self.start(task, now, effects);
+        }
+    }
+
+    /// A task of an earlier life only keeps the new one waiting. A deregistration is wanted in the new one too.
+    pub(super) fn drop_old_task(&mut self, effects: &mut Vec<Effect>) {
+        if let Some(task) = &mut self.task
+            && task.kind() != Kind::Deregister
+            && let Step::Script(leash) = &mut task.step
+            && leash.shorten(GRACE)
+        {
+            effects.push(Effect::StopTask { grace: GRACE });
+        }
+        self.quick_ends = 0;
+    }
+
+    pub(super) fn end_processes(&mut self, grace: Duration, effects: &mut Vec<Effect>) {
+        if let Some(leash) = self.task_leash()
+            && leash.shorten(grace)
+        {
+            effects.push(Effect::StopTask { grace });
+        }
+        if let Some(run) = &mut self.run
+            && run.leash.shorten(grace)
+        {
+            effects.push(Effect::StopRun { grace });
+        }
+    }
+
+    pub(super) fn processes_run(&mut self) -> bool {
+        self.task_leash().is_some() || self.run.is_some()
+    }
+
+    /// Whether something runs that was not told to end at once.
+    pub(super) fn process_to_kill(&mut self) -> bool {
+        let run = self.run.as_ref().map(|run| run.leash);
+        self.task_leash().copied().into_iter().chain(run).any(|leash| leash < Leash::Killed)
+    }
+
+    fn task_leash(&mut self) -> Option<&mut Leash> {
+        match &mut self.task.as_mut()?.step {
+            Step::StoppingRun => None,
+            Step::Script(leash) => Some(leash),
+        }
+    }
+}

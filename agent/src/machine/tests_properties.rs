@@ -1,0 +1,228 @@
+//! Whatever comes in, in whatever order: no work beyond its deadline, one task at a time, the same effects for the same inputs.
+
+use std::time::Duration;
+
+use motorpool_domain::runner::{StateName, TaskOutcome};
+use motorpool_domain::{Epoch, TaskId};
+use motorpool_wire::agent::{SyncAnswer, TaskKind, TaskOrder};
+use proptest::prelude::*;
+
+use super::tests::{FIRST_CONTACT_MS, at, label, order, settings};
+use super::*;
+
+/// An input and how much later it comes. Those that need work or a sync under way are skipped if there is none.
+#[derive(Debug, Clone)]
+enum Happening {
+    Answer { travel_ms: u64, answer: SyncAnswer },
+    Failure(SyncFailure),
+    TaskEnds { well: bool },
+    RunEnds,
+    StrangersTaskEnds,
+    TimerFires,
+    Stop,
+}
+
+fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
+    let pause_ms = prop_oneof![0..50_u64, 100..20_000_u64, 20_000..400_000_u64];
+    let happening = prop_oneof![
+        8 => (0..3_000_u64, answers())
+            .prop_map(|(travel_ms, answer)| Happening::Answer { travel_ms, answer }),
+        2 => failures().prop_map(Happening::Failure),
+        4 => any::<bool>().prop_map(|well| Happening::TaskEnds { well }),
+        3 => Just(Happening::RunEnds),
+        1 => Just(Happening::StrangersTaskEnds),
+        6 => Just(Happening::TimerFires),
+    ];
+    // A stop ends the story, so it comes seldom.
+    let happening = prop_oneof![60 => happening, 1 => Just(Happening::Stop)];
+    proptest::collection::vec((pause_ms, happening), 1..80)
+}
+
+fn failures() -> impl Strategy<Value = SyncFailure> {
+    prop_oneof![
+        20 => Just(SyncFailure::Unreachable),
+        5 => Just(SyncFailure::Unauthorized),
+        1 => Just(SyncFailure::Gone { message: "over".to_owned() }),
+    ]
+}
+
+fn answers() -> impl Strategy<Value = SyncAnswer> {
+    let in_ms = || proptest::option::weighted(0.8, 0..500_000_u64);
+    let end = prop_oneof![40 => Just(false), 1 => Just(true)];
+    let next = prop_oneof![Just(0_u64), 500..60_000_u64, Just(u64::MAX)];
+    (1..4_u64, proptest::option::weighted(0.7, orders()), end, any::<bool>(), in_ms(), in_ms(), next)
+        .prop_map(|(epoch, task, end, kept, threshold_in_ms, fence_in_ms, next_sync_in_ms)| SyncAnswer {
+            epoch: Epoch(epoch),
+            state: StateName::Running,
+            task,
+            end,
+            kept,
+            threshold_in_ms,
+            fence_in_ms,
+            next_sync_in_ms,
+        })
+}
+
+fn orders() -> impl Strategy<Value = TaskOrder> {
+    (0..4_u8, proptest::option::of(Just("script".to_owned())), any::<bool>(), 1..4_u64).prop_map(
+        |(kind, script, runs, epoch)| {
+            let run = runs.then(|| "run".to_owned());
+            let (name, kind) = match kind {
+                0 => ("prepare", TaskKind::Prepare { script }),
+                1 => ("register", TaskKind::Register { label: label(), script, run }),
+                2 => ("deregister", TaskKind::Deregister { label: label(), script }),
+                _ => ("cleanup", TaskKind::Cleanup { script }),
+            };
+            order(&format!("{epoch}-{name}-1"), kind)
+        },
+    )
+}
+
+/// The world as the effects make it, with the rules that must hold in it.
+#[derive(Default)]
+struct World {
+    now_ms: u64,
+    task: Option<(TaskId, Told)>,
+    run: Option<Told>,
+    syncing: bool,
+    deadlines: Option<Deadlines>,
+    timer: Option<BootInstant>,
+    over: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    ToEnd,
+    ToDie,
+}
+
+impl World {
+    fn input(&mut self, happening: Happening) -> Option<Input> {
+        Some(match happening {
+            Happening::Answer { travel_ms, answer } if self.syncing => {
+                self.syncing = false;
+                Input::SyncAnswered { sent_at: at(self.now_ms.saturating_sub(travel_ms)), answer }
+            }
+            Happening::Failure(failure) if self.syncing => {
+                self.syncing = false;
+                Input::SyncFailed(failure)
+            }
+            Happening::Answer { .. } | Happening::Failure(_) => return None,
+            Happening::TaskEnds { well } => {
+                let (task, _told) = self.task.take()?;
+                let outcome = if well { TaskOutcome::Done } else { TaskOutcome::Failed { why: "no".into() } };
+                Input::TaskEnded { task, outcome }
+            }
+            Happening::RunEnds => {
+                self.run.take()?;
+                Input::RunEnded
+            }
+            Happening::StrangersTaskEnds => {
+                Input::TaskEnded { task: TaskId::parse("9-stranger-9").unwrap(), outcome: TaskOutcome::Done }
+            }
+            Happening::TimerFires => Input::TimerFired,
+            Happening::Stop => Input::StopRequested,
+        })
+    }
+
+    fn apply(&mut self, effect: &Effect, machine: &Machine) {
+        assert!(!self.over, "after the end: {effect:?}");
+        let work_ends_at = machine.deadlines().work_ends_at();
+        let told = |grace: &Duration| if grace.is_zero() { Told::ToDie } else { Told::ToEnd };
+        match effect {
+            Effect::Sync(request) => {
+                assert_eq!(request.busy.as_ref(), machine.task.as_ref().map(Task::id));
+                self.syncing = true;
+            }
+            Effect::StartTask(start) => {
+                assert_eq!(self.task, None, "two tasks at once");
+                assert_eq!(start.fence_at, work_ends_at);
+                assert!(start.kind == Kind::Prepare || self.run.is_none(), "{:?} beside a run", start.kind);
+                self.may_start();
+                self.task = Some((start.id.clone(), Told::Nothing));
+            }
+            Effect::StartRun(start) => {
+                assert_eq!(self.run, None, "two programs at once");
+                assert_eq!(start.fence_at, work_ends_at);
+                self.may_start();
+                self.run = Some(Told::Nothing);
+            }
+            Effect::StopTask { grace } => self.task.as_mut().unwrap().1 = told(grace),
+            Effect::StopRun { grace } => *self.run.as_mut().unwrap() = told(grace),
+            Effect::RenewFence(at) => assert_eq!(*at, work_ends_at.unwrap_or(*at)),
+            Effect::SaveState(_) => {}
+            Effect::SetTimer(at) => self.timer = Some(*at),
+            Effect::EndHost { .. } | Effect::EndAgent { .. } => {
+                assert!(self.task.is_none() && self.run.is_none(), "work is left at the end");
+                self.over = true;
+            }
+        }
+    }
+
+    fn may_start(&self) {
+        assert!(!self.work_time_over(), "work begins beyond its deadline");
+    }
+
+    fn work_ends_at(&self) -> Option<BootInstant> {
+        let first = Deadlines { threshold: None, fence: Some(at(FIRST_CONTACT_MS)) };
+        self.deadlines.unwrap_or(first).work_ends_at()
+    }
+
+    fn work_time_over(&self) -> bool {
+        self.work_ends_at().is_some_and(|end| end.passed(at(self.now_ms)))
+    }
+
+    fn check(&self) {
+        let told: Vec<Told> = self.task.iter().map(|(_id, told)| *told).chain(self.run).collect();
+        if self.work_time_over() {
+            assert!(told.iter().all(|told| *told == Told::ToDie), "work lives beyond its deadline: {told:?}");
+        } else if let Some(end) = self.work_ends_at().filter(|_| told.iter().any(|told| *told != Told::ToDie))
+        {
+            assert!(self.timer.is_some_and(|timer| timer <= end), "nothing will wake it at its deadline");
+        }
+        if !self.over && told.is_empty() && !self.syncing {
+            assert!(self.timer.is_some_and(|timer| timer > at(self.now_ms)), "it will never sync again");
+        }
+    }
+}
+
+/// Lives through it all, and gives back everything that was done.
+fn live(seed: u64, happenings: &[(u64, Happening)]) -> Vec<Vec<Effect>> {
+    let mut machine = Machine::new(settings(seed), Memory::fresh(Epoch(1)), at(0));
+    let mut world = World::default();
+    let mut all = Vec::new();
+    let begin = [(0, Happening::TimerFires)];
+    for (pause_ms, happening) in begin.iter().chain(happenings) {
+        world.now_ms += pause_ms;
+        let Some(input) = world.input(happening.clone()) else { continue };
+        if let Input::SyncAnswered { sent_at, answer } = &input
+            && answer.epoch >= machine.memory.epoch
+            && machine.phase == Phase::Working
+        {
+            world.deadlines = Some(Deadlines::of_answer(*sent_at, answer));
+        }
+        if input == Input::TimerFired {
+            world.timer = None;
+        }
+        let effects = machine.step(input, at(world.now_ms));
+        for effect in &effects {
+            world.apply(effect, &machine);
+        }
+        world.check();
+        all.push(effects);
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn inv_19_inv_22_no_work_beyond_its_deadline_and_the_same_effects_for_the_same_inputs(
+        seed in any::<u64>(),
+        happenings in happenings(),
+    ) {
+        prop_assert_eq!(live(seed, &happenings), live(seed, &happenings));
+    }
+}

@@ -1,0 +1,374 @@
+//! The command line: every verb, its arguments and its help. What a verb does is in the module of its name.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use motorpool_agent::cli::AgentArgs;
+use motorpool_domain::runner::StateName;
+use motorpool_domain::spec::Usage;
+use motorpool_domain::{ClaimId, Owner, PoolName, RunnerId, Workflow};
+
+/// Every CI job gets a clean, ready machine in seconds; no machine is ever forgotten.
+#[derive(Debug, Parser)]
+#[command(name = "motorpool", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 server not reachable, \
+                        130 interrupted while waiting.")]
+pub(crate) struct Cli {
+    /// Print the API's own JSON, one document, instead of words and tables; errors too.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run the control plane on this host
+    Serve(ServeArgs),
+    /// Show the whole of it on this machine: a real server, real local runners, one of them killed
+    Demo(DemoArgs),
+    /// Make this machine a runner: the same agent as motorpool-agent
+    Agent(AgentArgs),
+    /// List the pools, or show one
+    Pools(PoolsArgs),
+    /// List, show, add and remove runners
+    Runners(RunnersArgs),
+    /// Ask for runners, and wait until they are ready
+    Provision(ProvisionArgs),
+    /// Take one idle runner now, or none
+    Claim(ClaimArgs),
+    /// Give back what a workflow holds
+    Release(ReleaseArgs),
+    /// List claims, or show one
+    Claims(ClaimsArgs),
+    /// Say in plain words why a claim waits, or how it ended
+    Why(WhyArgs),
+    /// Look at everything that is due, now
+    Refresh(RefreshArgs),
+    /// Show what happened to a runner, a claim or a pool: who, what, from, to, why
+    Audit(AuditArgs),
+    /// Check the server, the token and the pools, and say what to do
+    Doctor(DoctorArgs),
+    /// Make a new team token, and the line for it in pools.toml
+    Token,
+    /// Print the completions for a shell
+    Completions(CompletionsArgs),
+    /// Write the man pages
+    #[command(hide = true)]
+    Man(ManArgs),
+}
+
+/// Where `serve` keeps its data, and where the operator's verbs on the same host look for the admin token.
+pub(crate) const DATA_DIR: &str = "motorpool-data";
+pub(crate) const LISTEN: &str = "127.0.0.1:8080";
+const SERVER: &str = "http://127.0.0.1:8080";
+
+/// How a verb reaches the server. There is no argument for a token itself: every process of the host could read it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectArgs {
+    /// The server's address
+    #[arg(long, env = "MOTORPOOL_SERVER", default_value = SERVER, value_name = "URL", global = true)]
+    pub(crate) server: String,
+    /// A file that holds the token; else $MOTORPOOL_TOKEN, $MOTORPOOL_ADMIN_TOKEN, or the data directory's admin-token
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Trust this certificate authority (PEM) as well
+    #[arg(long, env = "MOTORPOOL_CA_FILE", value_name = "FILE", global = true)]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The server's data directory, whose admin-token is used when there is no other token; without this argument
+    /// motorpool-data, for a server on this host
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen; beyond loopback, use TLS
+    #[arg(long, default_value = LISTEN, value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// Where to keep the ledger, the admin token and the local runners
+    #[arg(long, default_value = DATA_DIR, value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// The pools file
+    #[arg(long, default_value = "pools.toml", value_name = "FILE")]
+    pub(crate) pools: PathBuf,
+    /// How agents reach this server, if not at the address it listens on
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// The server's certificate chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// How log lines are written, on stderr
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+    /// Where the truth is kept
+    #[arg(long, value_enum, default_value_t = LedgerKind::Embedded)]
+    pub(crate) ledger: LedgerKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LedgerKind {
+    /// In a file in the data directory
+    Embedded,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Keep the data directory, and say where it is
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Show the server's log as well
+    #[arg(long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PoolsArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    #[command(subcommand)]
+    pub(crate) verb: Option<PoolsVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PoolsVerb {
+    /// Show one pool
+    Show {
+        /// The pool's name
+        pool: PoolName,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunnersArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    #[command(flatten)]
+    pub(crate) filter: RunnersFilter,
+    #[command(subcommand)]
+    pub(crate) verb: Option<RunnersVerb>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunnersFilter {
+    /// Only this pool's; all pools' if left out
+    #[arg(long)]
+    pub(crate) pool: Option<PoolName>,
+    /// Only those in this state; terminated ones are listed only so
+    #[arg(long, value_parser = state_name)]
+    pub(crate) state: Option<StateName>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunnersVerb {
+    /// Show one runner
+    Show {
+        /// The runner's id
+        runner: RunnerId,
+    },
+    /// Register a machine of your own with a pool; prints its bootstrap secret, once
+    Add(AddRunnerArgs),
+    /// Take a runner out of its pool for good; refused while a claim holds it
+    Remove {
+        /// The runner's id
+        runner: RunnerId,
+        /// Let its holder finish first
+        #[arg(long, conflicts_with = "force")]
+        drain: bool,
+        /// At once, whoever holds it
+        #[arg(long)]
+        force: bool,
+    },
+    /// Let a runner out of quarantine: it is cleaned, and goes back to its pool
+    Release {
+        /// The runner's id
+        runner: RunnerId,
+    },
+    /// Make a new bootstrap secret for a runner whose agent has lost its token; prints it, once
+    Token {
+        /// The runner's id
+        runner: RunnerId,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AddRunnerArgs {
+    /// What the machine will be called, such as mac-01
+    pub(crate) runner: RunnerId,
+    /// The pool that it joins
+    #[arg(long)]
+    pub(crate) pool: PoolName,
+    /// What kind of machine it is
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) instance_type: Option<String>,
+    /// How many CPUs it has
+    #[arg(long)]
+    pub(crate) cpu: Option<u32>,
+    /// How much memory it has, in MB
+    #[arg(long)]
+    pub(crate) memory_mb: Option<u64>,
+}
+
+/// What is asked of each runner of a claim.
+#[derive(Debug, Args)]
+pub(crate) struct WantArgs {
+    /// The longest that the runners are needed, once ready; by default the pool's own limit
+    #[arg(long, value_name = "MINUTES")]
+    pub(crate) max_runtime_minutes: Option<u64>,
+    /// How the provider sells the machine: spot or on-demand
+    #[arg(long, value_parser = usage)]
+    pub(crate) usage: Option<Usage>,
+    /// Instance types by pattern, such as 'c* m6i.*'
+    #[arg(long, value_name = "PATTERNS")]
+    pub(crate) types: Option<String>,
+    /// At least this class's CPUs and memory; classes are defined in the pools file
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) resource_class: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProvisionArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// The pool to take runners from
+    #[arg(long)]
+    pub(crate) pool: PoolName,
+    /// What the workflow calls itself, with its attempt; the same again is the same claim
+    #[arg(long)]
+    pub(crate) workflow: Workflow,
+    /// How many runners
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: u32,
+    #[command(flatten)]
+    pub(crate) want: WantArgs,
+    /// Return as soon as the claim is made
+    #[arg(long, conflicts_with = "timeout")]
+    pub(crate) no_wait: bool,
+    /// Stop waiting after this many seconds; the claim goes on
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClaimArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// The pool to take a runner from
+    #[arg(long)]
+    pub(crate) pool: PoolName,
+    /// What the workflow calls itself, with its attempt
+    #[arg(long)]
+    pub(crate) workflow: Workflow,
+    #[command(flatten)]
+    pub(crate) want: WantArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// Whose runners are given back
+    #[arg(long)]
+    pub(crate) workflow: Workflow,
+    /// Only the claim on this pool; else all that the workflow holds
+    #[arg(long)]
+    pub(crate) pool: Option<PoolName>,
+    /// The team whose workflow it is; for the operator only
+    #[arg(long)]
+    pub(crate) owner: Option<Owner>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClaimsArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// Only those on this pool; all pools' if left out
+    #[arg(long)]
+    pub(crate) pool: Option<PoolName>,
+    /// In the table, show those that have ended as well
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(subcommand)]
+    pub(crate) verb: Option<ClaimsVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClaimsVerb {
+    /// Show one claim
+    Show {
+        /// The claim's id
+        claim: ClaimId,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// A claim's id (c-…), or a workflow: then its latest claim
+    #[arg(value_name = "CLAIM|WORKFLOW")]
+    pub(crate) subject: Workflow,
+    /// Look for the workflow on this pool only
+    #[arg(long)]
+    pub(crate) pool: Option<PoolName>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RefreshArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// Sweep as well: compare with the providers, announce idle runners again, count the slots
+    #[arg(long)]
+    pub(crate) sweep: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// A runner's id, a claim's id (c-…), or pool:NAME
+    pub(crate) subject: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The directory to write to; it is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+fn state_name(text: &str) -> Result<StateName, String> {
+    StateName::ALL
+        .into_iter()
+        .find(|state| state.as_str() == text)
+        .ok_or_else(|| format!("must be one of {}", StateName::ALL.map(StateName::as_str).join(", ")))
+}
+
+fn usage(text: &str) -> Result<Usage, String> {
+    [Usage::Spot, Usage::OnDemand]
+        .into_iter()
+        .find(|usage| usage.name() == text)
+        .ok_or_else(|| "must be spot or on-demand".to_owned())
+}

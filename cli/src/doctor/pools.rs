@@ -1,0 +1,185 @@
+//! The pools: what waits, what is full, what a person must look at, who is not heard from.
+
+use motorpool_domain::runner::StateName;
+use motorpool_wire::api::{PoolView, RunnerView};
+
+use super::Check;
+use crate::client::Client;
+use crate::output::words::{some, span_ms};
+
+/// Twice what the usual heartbeat allows: a pool may ask for a slower one.
+const SILENT_MS: u64 = 120_000;
+
+pub(super) async fn look(client: &Client) -> Vec<Check> {
+    let pools = match client.pools().await {
+        Ok(answer) => answer.value.pools,
+        Err(failure) => return vec![Check::failed(&failure)],
+    };
+    if pools.is_empty() {
+        return vec![Check::warn(
+            "there are no pools",
+            "define one in the pools file, and restart `motorpool serve`",
+        )];
+    }
+    let mut checks = Vec::new();
+    for pool in &pools {
+        let runners = match client.runners(&pool.pool, None).await {
+            Ok(answer) => answer.value.runners,
+            // A team does not see runners.
+            Err(failure) if failure.is_forbidden() => Vec::new(),
+            Err(failure) => {
+                checks.push(Check::failed(&failure));
+                continue;
+            }
+        };
+        checks.extend(judge(pool, &runners));
+    }
+    checks
+}
+
+fn judge(pool: &PoolView, runners: &[RunnerView]) -> Vec<Check> {
+    let name = &pool.pool;
+    let mut checks = Vec::new();
+    if pool.retired {
+        checks.push(Check::warn(
+            format!("pool {name} is retired, with {} left", some(pool.used, "runner")),
+            "put it back into the pools file, or let its runners end",
+        ));
+    }
+    let full = pool.used >= pool.max;
+    if pool.waiting > 0 {
+        let waiting = format!("pool {name}: {} waiting", some(pool.waiting, "claim"));
+        if full {
+            checks.push(Check::warn(
+                format!("{waiting}, and all {} slots are taken", pool.max),
+                "raise its max, or release what is no longer needed: `motorpool claims`",
+            ));
+        } else {
+            checks.push(Check::warn(waiting, format!("`motorpool claims --pool {name}` says what for")));
+        }
+    } else if full {
+        checks.push(Check::warn(
+            format!("pool {name}: all {} slots are taken", pool.max),
+            "the next claim waits, unless an idle runner fits; raise its max if that is too soon",
+        ));
+    }
+    let quarantined = pool.counts.get(StateName::Quarantined.as_str()).copied().unwrap_or(0);
+    if quarantined > 0 {
+        checks.push(Check::warn(
+            format!("pool {name}: {} in quarantine", some(quarantined, "runner")),
+            format!("`motorpool runners --pool {name} --state quarantined` says why"),
+        ));
+    }
+    checks.extend(runners.iter().filter_map(silent));
+    if checks.is_empty() {
+        checks
+            .push(Check::ok(format!("pool {name}: {} of {} slots used, nothing waits", pool.used, pool.max)));
+    }
+    checks
+}
+
+/// Only those that should be heard from.
+fn silent(runner: &RunnerView) -> Option<Check> {
+    let expected = match runner.state {
+        StateName::Idle
+        | StateName::Claimed
+        | StateName::Running
+        | StateName::Releasing
+        | StateName::Resetting => true,
+        StateName::Created | StateName::Quarantined | StateName::Terminating | StateName::Terminated => false,
+    };
+    let ago = runner.seen_ms_ago.filter(|ago| expected && *ago >= SILENT_MS)?;
+    Some(Check::warn(
+        format!("runner {} ({}) was not heard from for {}", runner.runner, runner.state, span_ms(ago)),
+        format!(
+            "is its agent running, and does it reach the server? `motorpool runners show {}`",
+            runner.runner
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+    use motorpool_domain::{Epoch, PoolName, RunnerId};
+    use std::collections::BTreeMap;
+
+    fn pool() -> PoolView {
+        PoolView {
+            pool: PoolName::parse("small").unwrap(),
+            backend: "local".to_owned(),
+            dispatch: "claim".to_owned(),
+            clean: "cleanup".to_owned(),
+            max: 3,
+            min_idle: 0,
+            used: 1,
+            counts: BTreeMap::new(),
+            waiting: 0,
+            retired: false,
+            source: "file".to_owned(),
+        }
+    }
+
+    fn runner(state: StateName, seen_ms_ago: Option<u64>) -> RunnerView {
+        RunnerView {
+            runner: RunnerId::parse("r-1").unwrap(),
+            pool: PoolName::parse("small").unwrap(),
+            state,
+            epoch: Epoch(1),
+            claim: None,
+            instance_type: "local".to_owned(),
+            usage: "on-demand".to_owned(),
+            cpu: 1,
+            memory_mb: 1,
+            kept: false,
+            draining: false,
+            provider_id: None,
+            why: None,
+            proof: None,
+            in_state_ms: 0,
+            seen_ms_ago,
+            threshold_in_ms: None,
+        }
+    }
+
+    fn warnings(pool: &PoolView, runners: &[RunnerView]) -> Vec<String> {
+        judge(pool, runners)
+            .into_iter()
+            .filter(|check| check.verdict == Verdict::Warn)
+            .map(|check| check.what)
+            .collect()
+    }
+
+    #[test]
+    fn a_healthy_pool_is_one_line() {
+        let checks =
+            judge(&pool(), &[runner(StateName::Idle, Some(1_000)), runner(StateName::Created, None)]);
+        assert_eq!(checks, [Check::ok("pool small: 1 of 3 slots used, nothing waits")]);
+    }
+
+    #[test]
+    fn every_oddity_is_named() {
+        let odd = PoolView {
+            used: 3,
+            waiting: 2,
+            retired: true,
+            counts: BTreeMap::from([("quarantined".to_owned(), 1)]),
+            ..pool()
+        };
+        assert_eq!(
+            warnings(
+                &odd,
+                &[runner(StateName::Running, Some(180_000)), runner(StateName::Quarantined, Some(180_000))]
+            ),
+            [
+                "pool small is retired, with 3 runners left",
+                "pool small: 2 claims waiting, and all 3 slots are taken",
+                "pool small: 1 runner in quarantine",
+                "runner r-1 (running) was not heard from for 3 min",
+            ]
+        );
+        assert_eq!(warnings(&PoolView { waiting: 1, ..pool() }, &[]), ["pool small: 1 claim waiting"]);
+        assert_eq!(warnings(&PoolView { used: 3, ..pool() }, &[]), ["pool small: all 3 slots are taken"]);
+    }
+}

@@ -1,0 +1,123 @@
+//! How a verb fails: a kind, which decides the exit code, what happened, and what to do about it.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use motorpool_wire::error::{ErrorBody, ErrorCode};
+use serde_json::json;
+
+use crate::output::style;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+    /// May be empty: there is not always something to do.
+    pub(crate) hint: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The server understood, and said no.
+    Refused(ErrorCode),
+    /// It was tried, and did not come to a good end.
+    Failed,
+    /// What was asked for makes no sense.
+    Usage,
+    Unreachable,
+    /// A person stopped it.
+    Interrupted,
+}
+
+impl Kind {
+    fn exit_code(self) -> u8 {
+        match self {
+            Self::Refused(_) | Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unreachable => 3,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// In the envelope's own words where it has one.
+    fn code(self) -> serde_json::Value {
+        match self {
+            Self::Refused(code) => json!(code),
+            Self::Failed => json!("failed"),
+            Self::Usage => json!("usage"),
+            Self::Unreachable => json!("unreachable"),
+            Self::Interrupted => json!("interrupted"),
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, message, hint)
+    }
+
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message, hint)
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.kind == Kind::Refused(ErrorCode::NotFound)
+    }
+
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.kind == Kind::Refused(ErrorCode::Forbidden)
+    }
+
+    /// Tells stderr, and says how to exit.
+    pub(crate) fn report(&self, json: bool) -> ExitCode {
+        let Self { kind, message, hint } = self;
+        if json {
+            eprintln!("{}", json!({"error": {"code": kind.code(), "message": message, "hint": hint}}));
+        } else {
+            let style = style::of_stderr();
+            eprintln!("{} {message}", style.bad("error:"));
+            if !hint.is_empty() {
+                eprintln!("{} {hint}", style.good("hint:"));
+            }
+        }
+        ExitCode::from(kind.exit_code())
+    }
+}
+
+impl From<ErrorBody> for Failure {
+    fn from(body: ErrorBody) -> Self {
+        let ErrorBody { code, message, hint } = body;
+        Self::new(Kind::Refused(code), message, hint)
+    }
+}
+
+/// An error with its causes, in one line. A cause that its error has already told is left out.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = next.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_with_its_causes_once() {
+        let inner = std::io::Error::other("no such file");
+        let outer = std::io::Error::other(anyhow::Error::new(inner).context("cannot read x"));
+        assert_eq!(chain(&outer), "cannot read x: no such file");
+    }
+}

@@ -1,0 +1,79 @@
+//! Calls refresh again and again, and clears what has expired from the embedded ledger.
+
+use motorpool_control::{Caller, Control, SweepWish};
+use motorpool_ledger::embedded::EmbeddedEngine;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+
+#[derive(Debug)]
+pub(super) struct Ticker {
+    task: JoinHandle<()>,
+    stop: watch::Sender<()>,
+}
+
+/// Expired entries are hidden anyway: clearing them is housekeeping.
+const CLEAR_EVERY: Duration = Duration::from_secs(3600);
+
+pub(super) fn start(control: Arc<Control>, engine: EmbeddedEngine, every: Duration) -> Ticker {
+    let (stop, mut stopped) = watch::channel(());
+    let task = tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(every);
+        let mut clearings = tokio::time::interval(CLEAR_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first pass sweeps: nobody knows what happened while no serve ran.
+        let mut wish = SweepWish::Now;
+        loop {
+            tokio::select! {
+                _ = stopped.changed() => return,
+                _ = ticks.tick() => wish = pass(&control, wish).await,
+                _ = clearings.tick() => clear(&engine).await,
+            }
+        }
+    });
+    Ticker { task, stop }
+}
+
+impl Ticker {
+    /// Waits for the pass under way: each of its steps is safe to cut off, but need not be.
+    pub(super) async fn stop(self) {
+        self.stop.send_replace(());
+        if tokio::time::timeout(Duration::from_secs(10), self.task).await.is_err() {
+            tracing::warn!("a refresh pass was cut off; the next start goes on where it was");
+        }
+    }
+}
+
+async fn pass(control: &Control, wish: SweepWish) -> SweepWish {
+    match control.refresh(&Caller::Operator, wish).await {
+        Ok(report) => {
+            let calm = report.reaped == 0 && report.launched == 0 && report.announced == 0;
+            if calm {
+                tracing::debug!(examined = report.examined, swept = report.swept, "refreshed");
+            } else {
+                tracing::info!(
+                    examined = report.examined,
+                    reaped = report.reaped,
+                    announced = report.announced,
+                    launched = report.launched,
+                    swept = report.swept,
+                    "refreshed"
+                );
+            }
+            SweepWish::IfDue
+        }
+        Err(refused) => {
+            tracing::error!(error = %refused, "a refresh pass failed; the next one tries again");
+            wish
+        }
+    }
+}
+
+async fn clear(engine: &EmbeddedEngine) {
+    match engine.sweep_ttl().await {
+        Ok(cleared) => tracing::debug!(cleared, "expired entries are cleared from the ledger"),
+        Err(error) => tracing::warn!(%error, "expired entries could not be cleared from the ledger"),
+    }
+}

@@ -1,0 +1,167 @@
+//! The backend whose machines are agent processes on this host, each with a directory of its own. It starts and ends
+//! them; it neither talks to an agent nor isolates one runner from another.
+//!
+//! The truth about a machine is a lock: its agent holds `agent.lock` for its whole life, and the kernel lets go of it
+//! however the agent ends. So an agent outlives the process that started it, and is found again by the next one.
+
+mod agents;
+mod directory;
+mod ending;
+mod error;
+mod lock;
+mod stragglers;
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Launched, Machine};
+use motorpool_domain::runner::{Presence, Runner};
+use motorpool_domain::{PoolName, RunnerId};
+use tokio::process::Command;
+
+use agents::Agents;
+use directory::{Root, RunnerDir, Tag};
+use error::{Failure, blocking};
+
+#[derive(Debug, Clone)]
+pub struct LocalConfig {
+    /// The agent's program, and what comes before its own command `run`.
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    /// Each runner has its directory in here. Made if it is missing.
+    pub root: PathBuf,
+    /// Where the agents reach the control plane.
+    pub server_url: String,
+    /// What they trust there, if not what the host trusts.
+    pub ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone)]
+pub struct LocalBackend {
+    config: Arc<LocalConfig>,
+    agents: Agents,
+    /// Held by who looks for an agent and, finding none, starts one.
+    launching: Arc<Mutex<()>>,
+}
+
+impl LocalBackend {
+    pub fn new(config: LocalConfig) -> Self {
+        Self { config: Arc::new(config), agents: Agents::default(), launching: Arc::default() }
+    }
+
+    fn root(&self) -> Root {
+        Root::new(self.config.root.clone())
+    }
+
+    async fn end(&self, runner: &RunnerId) -> Result<Presence, BackendError> {
+        ending::end(self.root(), &self.agents, runner)
+            .await
+            .map_err(|failure| failure.while_trying(format!("end the agent of {runner}")))
+    }
+}
+
+#[async_trait]
+impl Backend for LocalBackend {
+    async fn ensure_launched(&self, order: &LaunchOrder<'_>) -> Result<Launched, LaunchError> {
+        let LaunchOrder { pool: _, runner, secret } = *order;
+        let tag = Tag { runner: runner.id.clone(), pool: runner.pool.clone(), launch: runner.launch.clone() };
+        let (backend, secret) = (self.clone(), secret.to_owned());
+        blocking(move || backend.launch(&tag, &secret))
+            .await
+            .map_err(|failure| LaunchError::Unconfirmed(Box::new(failure)))??;
+        Ok(Launched { provider_id: provider_id(&runner.id) })
+    }
+
+    /// An agent that was started a moment ago has no lock yet: it is there, too.
+    async fn describe(&self, runner: &Runner) -> Result<Presence, BackendError> {
+        if self.agents.alive(&runner.id) {
+            return Ok(Presence::There);
+        }
+        let (root, id) = (self.root(), runner.id.clone());
+        let held = blocking(move || root.find(&id)?.map_or(Ok(false), |dir| dir.lock().held()))
+            .await
+            .and_then(|held| held)
+            .map_err(|failure| failure.while_trying(format!("look for the agent of {}", runner.id)))?;
+        Ok(if held { Presence::There } else { Presence::Gone })
+    }
+
+    async fn ensure_gone(&self, runner: &Runner) -> Result<Presence, BackendError> {
+        self.end(&runner.id).await
+    }
+
+    async fn inventory(&self, pool: &PoolName) -> Result<Vec<Machine>, BackendError> {
+        let root = self.root();
+        let tags = blocking(move || root.tags())
+            .await
+            .and_then(|tags| tags)
+            .map_err(|failure| failure.while_trying(format!("list the machines of pool {pool}")))?;
+        let of_pool = tags.into_iter().filter(|tag| &tag.pool == pool);
+        Ok(of_pool.map(|tag| Machine { provider_id: provider_id(&tag.runner), runner: tag.runner }).collect())
+    }
+
+    async fn discard(&self, machine: &Machine) -> Result<(), BackendError> {
+        match self.end(&machine.runner).await? {
+            Presence::Gone => Ok(()),
+            Presence::There | Presence::Unknown => {
+                let runner = machine.runner.clone();
+                Err(Failure::StillThere { runner }.while_trying(format!("discard {}", machine.provider_id)))
+            }
+        }
+    }
+}
+
+impl LocalBackend {
+    /// Blocks. The program runs afterwards, or an earlier one still does.
+    fn launch(&self, tag: &Tag, secret: &str) -> Result<(), LaunchError> {
+        let unconfirmed = |failure: Failure| LaunchError::Unconfirmed(Box::new(failure));
+        let _launching = self.launching.lock().unwrap_or_else(PoisonError::into_inner);
+        let (dir, new) = self.root().make(&tag.runner).map_err(unconfirmed)?;
+        if self.agents.alive(&tag.runner) || dir.lock().held().map_err(unconfirmed)? {
+            return Ok(());
+        }
+        dir.write(tag, secret).map_err(unconfirmed)?;
+        let command = self.command(tag, &dir).map_err(unconfirmed)?;
+        let Err(error) = self.agents.start(&tag.runner, command) else { return Ok(()) };
+        let program = self.config.program.clone();
+        // All else that a start can fail for (no memory, too many processes) may be over in a moment.
+        if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {
+            return Err(unconfirmed(Failure::Start { program, source: error }));
+        }
+        if new && let Err(failure) = dir.remove() {
+            tracing::warn!(runner = %tag.runner, error = %failure.in_full(), "the directory of a refused launch stays behind");
+        }
+        Err(LaunchError::Refused(format!("the agent's program {} can't be run: {error}", program.display())))
+    }
+
+    fn command(&self, tag: &Tag, dir: &RunnerDir) -> Result<Command, Failure> {
+        let LocalConfig { program, args, root: _, server_url, ca_file } = self.config.as_ref();
+        let mut command = Command::new(program);
+        command.args(args).arg("run");
+        command.arg("--server").arg(server_url);
+        command.arg("--runner").arg(tag.runner.as_str());
+        command.arg("--dir").arg(dir.path());
+        command.arg("--secret-file").arg(dir.secret_file());
+        if let Some(file) = ca_file {
+            command.arg("--ca-file").arg(file);
+        }
+        // What the control plane was told through its environment, its tokens above all, is not for an agent.
+        for (name, _value) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"MOTORPOOL_") {
+                command.env_remove(name);
+            }
+        }
+        command.env(stragglers::MARK, dir.path());
+        let (stdout, stderr) = dir.open_log()?;
+        // In a group of its own, a signal to ours (Ctrl-C in a terminal, too) does not reach it.
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+        Ok(command)
+    }
+}
+
+fn provider_id(runner: &RunnerId) -> String {
+    format!("local:{runner}")
+}

@@ -1,0 +1,459 @@
+//! The local backend over real processes: a shell script stands in for the agent, and takes the lock as the agent does.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use motorpool_backend_local::{LocalBackend, LocalConfig};
+use motorpool_control::ports::backend::{Backend, LaunchError, LaunchOrder, Launched, Machine};
+use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
+use motorpool_domain::runner::{NewRunner, Presence, Runner};
+use motorpool_domain::spec::{Offer, Spec, Usage};
+use motorpool_domain::{Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
+use tempfile::TempDir;
+
+const SECRET: &str = "canary-of-the-launch";
+
+/// Nobody comes near it, unless the machine hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn launching_twice_makes_one_process_and_repeats_the_answer() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let runner = runner("small")?;
+    let (first, second) = tokio::join!(launch(&backend, &runner), launch(&backend, &runner));
+    let pid = host.agent(&runner).await?;
+    let third = launch(&backend, &runner).await?;
+    for launched in [first?, second?, third] {
+        ensure!(launched.provider_id == format!("local:{}", runner.id));
+    }
+    ensure!(host.agent(&runner).await? == pid, "another agent took over");
+    ensure!(marked(&host.dir(&runner))? == [pid], "there is more than the one process");
+    let log = fs::read_to_string(host.dir(&runner).join("agent.log"))?;
+    ensure!(log.matches("arguments:").count() == 1, "the program was started more than once: {log}");
+    ended(&backend, &runner).await
+}
+
+#[tokio::test]
+async fn the_agent_is_told_all_and_nothing_of_ours() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let runner = runner("small")?;
+    launch(&backend, &runner).await?;
+    host.agent(&runner).await?;
+    let dir = host.dir(&runner);
+    let log = fs::read_to_string(dir.join("agent.log"))?;
+    let arguments = format!(
+        "arguments: polite run --server https://127.0.0.1:1 --runner {} --dir {} --secret-file {}\n",
+        runner.id,
+        dir.display(),
+        dir.join("bootstrap-secret").display(),
+    );
+    ensure!(log.contains(&arguments), "{log}\nlacks\n{arguments}");
+    ensure!(log.contains(&format!("secret: {SECRET}\n")), "{log}");
+    ensure!(log.contains(&format!("environment: MOTORPOOL_RUNNER_DIR={} \n", dir.display())), "{log}");
+    ended(&backend, &runner).await
+}
+
+/// Once more, in a process that has a secret of ours in its environment.
+#[test]
+fn refuse_17_a_token_in_our_environment_does_not_reach_the_agent() -> Result<()> {
+    let output = std::process::Command::new(std::env::current_exe()?)
+        .args(["--exact", "the_agent_is_told_all_and_nothing_of_ours"])
+        .env("MOTORPOOL_ADMIN_TOKEN", "canary")
+        .output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn refuse_20_others_can_read_neither_directory_nor_files() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let runner = runner("small")?;
+    launch(&backend, &runner).await?;
+    host.agent(&runner).await?;
+    let dir = host.dir(&runner);
+    for (path, expected) in [
+        (host.root(), 0o700),
+        (dir.clone(), 0o700),
+        (dir.join("machine.json"), 0o600),
+        (dir.join("bootstrap-secret"), 0o600),
+        (dir.join("agent.log"), 0o600),
+    ] {
+        let mode = fs::metadata(&path)?.permissions().mode() & 0o7777;
+        ensure!(mode == expected, "{} has mode {mode:o}", path.display());
+    }
+    ended(&backend, &runner).await
+}
+
+#[tokio::test]
+async fn a_killed_agent_is_gone_and_no_zombie_and_may_be_launched_again() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let runner = runner("small")?;
+    ensure!(backend.describe(&runner).await? == Presence::Gone, "nothing was launched yet");
+    launch(&backend, &runner).await?;
+    ensure!(backend.describe(&runner).await? == Presence::There, "it starts");
+    let pid = host.agent(&runner).await?;
+    ensure!(backend.describe(&runner).await? == Presence::There, "it runs");
+    kill_process(pid, Signal::KILL)?;
+    eventually("the agent is gone", async || Ok(backend.describe(&runner).await? == Presence::Gone)).await?;
+    eventually("it is collected", async || Ok(!exists(pid))).await?;
+    ensure!(host.dir(&runner).exists(), "its directory stays until it is told to go");
+    launch(&backend, &runner).await?;
+    eventually("another agent runs", async || Ok(host.agent(&runner).await? != pid)).await?;
+    ended(&backend, &runner).await
+}
+
+#[tokio::test]
+async fn an_agent_that_ends_when_asked_is_gone() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let runner = runner("small")?;
+    launch(&backend, &runner).await?;
+    let pid = host.agent(&runner).await?;
+    ended(&backend, &runner).await?;
+    ensure!(!exists(pid));
+    ensure!(!host.dir(&runner).exists(), "its directory goes with it");
+    ended(&backend, &runner).await.context("once more")
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_sigterm_is_ended() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("stubborn");
+    let runner = runner("small")?;
+    launch(&backend, &runner).await?;
+    let pid = host.agent(&runner).await?;
+    ended(&backend, &runner).await?;
+    ensure!(!exists(pid));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stopped_agent_is_there_and_is_ended() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let runner = runner("small")?;
+    launch(&backend, &runner).await?;
+    let pid = host.agent(&runner).await?;
+    kill_process(pid, Signal::STOP)?;
+    ensure!(backend.describe(&runner).await? == Presence::There, "it only stands still");
+    ended(&backend, &runner).await?;
+    ensure!(!exists(pid));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_has_no_lock_yet_is_there_and_is_ended() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("slow");
+    let runner = runner("small")?;
+    launch(&backend, &runner).await?;
+    ensure!(backend.describe(&runner).await? == Presence::There);
+    ended(&backend, &runner).await?;
+    ensure!(marked(&host.dir(&runner))?.is_empty(), "it is still there");
+    Ok(())
+}
+
+#[tokio::test]
+async fn fault_21_one_started_by_a_process_that_was_killed_is_ended_though_it_has_no_lock() -> Result<()> {
+    let host = Host::new()?;
+    let runner = runner("small")?;
+    launch(&host.backend("slow"), &runner).await?;
+    // This one knows of no agent: it has only the directory to go by.
+    let next = host.backend("slow");
+    ended(&next, &runner).await?;
+    ensure!(marked(&host.dir(&runner))?.is_empty(), "it is still there");
+    Ok(())
+}
+
+#[test]
+fn fault_21_an_agent_outlives_who_started_it_and_is_known_to_the_next() -> Result<()> {
+    let host = Host::new()?;
+    let runner = runner("small")?;
+    let pid = tokio::runtime::Runtime::new()?.block_on(async {
+        launch(&host.backend("polite"), &runner).await?;
+        host.agent(&runner).await
+    })?;
+    // The runtime that started it is gone, and all its tasks.
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let next = host.backend("polite");
+        ensure!(getpgid(Some(pid))? == pid, "a signal to our process group would reach it");
+        ensure!(next.describe(&runner).await? == Presence::There);
+        launch(&next, &runner).await?;
+        ensure!(host.agent(&runner).await? == pid && marked(&host.dir(&runner))? == [pid], "it was replaced");
+        ended(&next, &runner).await
+    })
+}
+
+#[tokio::test]
+async fn nobody_is_left_behind() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("supervising");
+    let runner = runner("small")?;
+    launch(&backend, &runner).await?;
+    let agent = host.agent(&runner).await?;
+    let dir = host.dir(&runner);
+    let (supervisor, work) = (pid_in(&dir.join("supervisor"))?, pid_in(&dir.join("work-process"))?);
+    ensure!(exists(supervisor) && exists(work));
+    ended(&backend, &runner).await?;
+    for pid in [agent, supervisor, work] {
+        // An orphan is collected by the host's first process, or whoever has taken its place.
+        eventually("all are gone", async || Ok(!runs(pid))).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stale_number_in_a_lock_kills_no_stranger() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("stubborn");
+    let runner = runner("small")?;
+    let mut stranger = tokio::process::Command::new("sleep").arg("120").kill_on_drop(true).spawn()?;
+    launch(&backend, &runner).await?;
+    let agent = host.agent(&runner).await?;
+    fs::write(host.dir(&runner).join("agent.lock"), stranger.id().context("it ended")?.to_string())?;
+    ended(&backend, &runner).await?;
+    ensure!(!exists(agent), "the agent itself is found all the same");
+    ensure!(stranger.try_wait()?.is_none(), "a stranger was killed");
+    Ok(stranger.kill().await?)
+}
+
+#[tokio::test]
+async fn the_inventory_lists_a_pools_machines_running_or_not_and_discard_ends_them() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let small = PoolName::parse("small")?;
+    ensure!(backend.inventory(&small).await?.is_empty(), "there is not even a directory");
+    let runners = [runner("small")?, runner("small")?, runner("large")?];
+    for runner in &runners {
+        launch(&backend, runner).await?;
+    }
+    let [first, second, third] = &runners;
+    kill_process(host.agent(first).await?, Signal::KILL)?;
+    for name in ["r-empty", "r-broken", "Not-an-id"] {
+        fs::create_dir(host.root().join(name))?;
+    }
+    fs::write(host.root().join("r-broken/machine.json"), "{")?;
+    fs::write(host.root().join("r-file"), "")?;
+    let expected = [first, second]
+        .map(|runner| Machine { runner: runner.id.clone(), provider_id: format!("local:{}", runner.id) });
+    ensure!(backend.inventory(&small).await? == expected);
+    // By another process that never heard of them.
+    let next = host.backend("polite");
+    for machine in &expected {
+        next.discard(machine).await?;
+        next.discard(machine).await.context("once more")?;
+    }
+    ensure!(backend.inventory(&small).await?.is_empty());
+    ensure!(backend.describe(third).await? == Presence::There, "another pool's is untouched");
+    ended(&backend, third).await
+}
+
+#[tokio::test]
+async fn a_launch_is_refused_when_the_program_is_missing_or_no_program() -> Result<()> {
+    let host = Host::new()?;
+    let no_program = host.root.path().join("no-program");
+    fs::write(&no_program, "")?;
+    for program in [host.root.path().join("missing"), no_program] {
+        let backend = LocalBackend::new(LocalConfig { program: program.clone(), ..host.config("polite") });
+        let runner = runner("small")?;
+        match launch_outcome(&backend, &runner).await? {
+            Err(LaunchError::Refused(why)) => {
+                ensure!(why.contains(&program.display().to_string()), "{why}");
+            }
+            other => bail!("expected a refusal, got {other:?}"),
+        }
+        ensure!(!host.dir(&runner).exists(), "nothing came of it, and nothing is left of it");
+        ensure!(backend.describe(&runner).await? == Presence::Gone);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_launch_that_may_succeed_later_is_unconfirmed() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let runner = runner("small")?;
+    fs::create_dir(host.root.path().join("data"))?;
+    fs::write(host.root(), "a file where the directory should be")?;
+    match launch_outcome(&backend, &runner).await? {
+        Err(LaunchError::Unconfirmed(_)) => {}
+        other => bail!("expected it to be unconfirmed, got {other:?}"),
+    }
+    fs::remove_file(host.root())?;
+    launch(&backend, &runner).await?;
+    ended(&backend, &runner).await
+}
+
+#[tokio::test]
+async fn a_directory_that_its_owner_may_not_change_goes_too() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let runner = runner("small")?;
+    launch(&backend, &runner).await?;
+    host.agent(&runner).await?;
+    let cache = host.dir(&runner).join("work/cache");
+    fs::create_dir_all(cache.join("module"))?;
+    fs::write(cache.join("module/file"), "")?;
+    for directory in [cache.join("module"), cache] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o500))?;
+    }
+    ended(&backend, &runner).await?;
+    ensure!(!host.dir(&runner).exists());
+    Ok(())
+}
+
+/// A directory to keep runners in, which goes with the test.
+struct Host {
+    root: TempDir,
+}
+
+impl Host {
+    fn new() -> Result<Self> {
+        Ok(Self { root: TempDir::new()? })
+    }
+
+    fn root(&self) -> PathBuf {
+        self.root.path().join("data/runners")
+    }
+
+    fn dir(&self, runner: &Runner) -> PathBuf {
+        self.root().join(runner.id.as_str())
+    }
+
+    fn config(&self, manner: &str) -> LocalConfig {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in-agent.sh");
+        LocalConfig {
+            program: "sh".into(),
+            args: vec![script.into(), manner.into()],
+            root: self.root(),
+            server_url: "https://127.0.0.1:1".to_owned(),
+            ca_file: None,
+        }
+    }
+
+    fn backend(&self, manner: &str) -> LocalBackend {
+        LocalBackend::new(self.config(manner))
+    }
+
+    /// The agent's process, once it has its lock and has left the shell behind.
+    async fn agent(&self, runner: &Runner) -> Result<Pid> {
+        let lock = self.dir(runner).join("agent.lock");
+        let mut found = None;
+        eventually("an agent has the lock", async || {
+            found = pid_in(&lock).ok().filter(|pid| program(*pid) == "sleep");
+            Ok(found.is_some())
+        })
+        .await?;
+        found.context("no agent")
+    }
+}
+
+async fn launch_outcome(backend: &LocalBackend, runner: &Runner) -> Result<Result<Launched, LaunchError>> {
+    let pool = pool(&runner.pool);
+    Ok(backend.ensure_launched(&LaunchOrder { pool: &pool, runner, secret: SECRET }).await)
+}
+
+async fn launch(backend: &LocalBackend, runner: &Runner) -> Result<Launched> {
+    Ok(launch_outcome(backend, runner).await??)
+}
+
+async fn ended(backend: &LocalBackend, runner: &Runner) -> Result<()> {
+    ensure!(backend.ensure_gone(runner).await? == Presence::Gone, "it could not be ended");
+    ensure!(backend.describe(runner).await? == Presence::Gone, "it is there again");
+    Ok(())
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let poll = async {
+        while !holds().await? {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(PATIENCE, poll).await.with_context(|| format!("not in time: {what}"))?
+}
+
+fn pid_in(file: &Path) -> Result<Pid> {
+    let text = fs::read_to_string(file)?;
+    Pid::from_raw(text.trim().parse()?).context("no process number")
+}
+
+/// As a process or as a zombie.
+fn exists(pid: Pid) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn runs(pid: Pid) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| !environment.is_empty())
+}
+
+fn program(pid: Pid) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// Every process that was started for this directory.
+fn marked(dir: &Path) -> Result<Vec<Pid>> {
+    let mark = format!("MOTORPOOL_RUNNER_DIR={}", dir.display());
+    let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(pids
+        .filter_map(Pid::from_raw)
+        .filter(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        })
+        .collect())
+}
+
+fn offer() -> Offer {
+    Offer {
+        instance_type: "local".to_owned(),
+        usage: Usage::OnDemand,
+        spec: Spec { cpu: 1, memory_mb: 1024 },
+    }
+}
+
+fn pool(name: &PoolName) -> Pool {
+    Pool {
+        name: name.clone(),
+        source: Source::File,
+        retired: false,
+        rules: Rules {
+            backend: BackendKind::Local,
+            dispatch: Dispatch::Claim,
+            clean: Clean::Cleanup,
+            max: 10,
+            min_idle: 0,
+            limits: Limits::default(),
+            offer: offer(),
+            commands: Commands::default(),
+        },
+    }
+}
+
+fn runner(pool: &str) -> Result<Runner> {
+    static MADE: AtomicU32 = AtomicU32::new(1);
+    let n = MADE.fetch_add(1, Ordering::SeqCst);
+    let now = Timestamp::from_millis(0);
+    let new = NewRunner {
+        id: RunnerId::parse(format!("r-{n:03}"))?,
+        pool: PoolName::parse(pool)?,
+        launch: LaunchId::parse(format!("l-{n}"))?,
+        offer: offer(),
+        kept: false,
+        hold: None,
+        epoch: Epoch::FIRST,
+        threshold: Threshold::in_(Duration::from_secs(600), now),
+    };
+    Ok(Runner::intent(new, now))
+}

@@ -1,0 +1,211 @@
+//! `advance(claim)`: one idempotent use case that brings a claim as far as it gets now: drop what it lost, take idle runners,
+//! launch the shortfall, notice readiness or the end. It never waits; no claim depends on any one call of it.
+
+use crate::control::Control;
+use crate::launch::LaunchedShort;
+use crate::pick::Picked;
+use crate::ports::doorbell::Bell;
+use crate::ports::ledger::{ClaimWrite, Page, WhichClaims, Written};
+use crate::refused::Refused;
+use motorpool_domain::claim::{Assessment, Claim, ClaimState, MemberSeen, Progress, assess, progress};
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState};
+use motorpool_domain::{Actor, AuditEntry, ClaimId, PoolName, RunnerId};
+
+/// A claim as it is now, with its members' records.
+#[derive(Debug)]
+pub(crate) struct ClaimNow {
+    pub(crate) claim: Claim,
+    pub(crate) members: Vec<Option<Runner>>,
+}
+
+impl ClaimNow {
+    pub(crate) fn assessment(&self) -> Assessment {
+        let seen: Vec<MemberSeen<'_>> = self
+            .claim
+            .members
+            .iter()
+            .zip(&self.members)
+            .map(|(member, runner)| MemberSeen { member, runner: runner.as_ref() })
+            .collect();
+        assess(&self.claim, &seen)
+    }
+}
+
+/// How often a claim that others change meanwhile is taken up anew.
+const ATTEMPTS: usize = 16;
+/// How many waiting claims are offered a runner that became free: the oldest may not fit it.
+const OFFERED: u32 = 3;
+
+enum Step {
+    Done,
+    /// Somebody else wrote the claim meanwhile.
+    Again,
+}
+
+impl Control {
+    pub(crate) async fn advance(&self, id: &ClaimId) -> Result<ClaimNow, Refused> {
+        for _ in 0..ATTEMPTS {
+            let now = self.claim_now_record(id).await?;
+            match self.advance_once(now).await? {
+                Step::Done => return self.claim_now_record(id).await,
+                Step::Again => {}
+            }
+        }
+        // Others are at it, and will get it as far as it gets.
+        self.claim_now_record(id).await
+    }
+
+    pub(crate) async fn claim_now_record(&self, id: &ClaimId) -> Result<ClaimNow, Refused> {
+        let claim = self.claim_record(id).await?;
+        let ids: Vec<RunnerId> = claim.members.iter().map(|member| member.runner.clone()).collect();
+        let members = self.ledger.runners(&ids).await?;
+        Ok(ClaimNow { claim, members })
+    }
+
+    /// A runner or a slot became free: the oldest claims that lack one are first.
+    pub(crate) async fn offer_to_waiting(&self, pool: &PoolName) -> Result<(), Refused> {
+        let waiting = self.ledger.list_claims(pool, WhichClaims::Waiting, Page::first(OFFERED)).await?;
+        for claim in waiting.items.iter().filter(|claim| claim.short() > 0) {
+            self.advance(&claim.id).await?;
+        }
+        Ok(())
+    }
+
+    async fn advance_once(&self, now: ClaimNow) -> Result<Step, Refused> {
+        if !now.claim.state.open() {
+            self.settle(&now.claim).await?;
+            return Ok(Step::Done);
+        }
+        let pool = self.pool_record(&now.claim.key.pool).await?.pool;
+        let seen = now.assessment();
+        match progress(&now.claim, &seen, self.now()) {
+            Progress::Ready(after) => return self.become_ready(&pool, &now, &after).await,
+            Progress::Over(after) => return self.end(&now.claim, &after).await,
+            Progress::Waits => {}
+        }
+        if !seen.lost.is_empty() {
+            return self.drop_lost(&now.claim, &seen).await;
+        }
+        self.begin_time(&pool, &now).await?;
+        if now.claim.short() == 0 {
+            return Ok(Step::Done);
+        }
+        self.fill(&pool, now.claim).await
+    }
+
+    async fn become_ready(&self, pool: &Pool, now: &ClaimNow, after: &Claim) -> Result<Step, Refused> {
+        if !self.wrote_claim(&now.claim, after, "became ready", "all its runners run").await? {
+            return Ok(Step::Again);
+        }
+        let ready = ClaimNow { claim: after.clone(), members: now.members.clone() };
+        self.begin_time(pool, &ready).await?;
+        Ok(Step::Done)
+    }
+
+    async fn end(&self, before: &Claim, after: &Claim) -> Result<Step, Refused> {
+        let why = match &after.state {
+            ClaimState::Released { why, .. } | ClaimState::Failed { why, .. } => why.clone(),
+            ClaimState::Pending | ClaimState::Ready { .. } => String::new(),
+        };
+        if !self.wrote_claim(before, after, "ended", &why).await? {
+            return Ok(Step::Again);
+        }
+        self.settle(after).await?;
+        Ok(Step::Done)
+    }
+
+    async fn drop_lost(&self, claim: &Claim, seen: &Assessment) -> Result<Step, Refused> {
+        let why: Vec<String> =
+            seen.lost.iter().map(|(member, why)| format!("{}: {why}", member.runner)).collect();
+        self.wrote_claim(claim, &claim.losing(&seen.lost), "lost runners", &why.join("; ")).await?;
+        Ok(Step::Again)
+    }
+
+    /// A ready claim's runners have the claim's time. Repeated, so that a crash in between heals.
+    async fn begin_time(&self, pool: &Pool, now: &ClaimNow) -> Result<(), Refused> {
+        let Some(until) = now.claim.until() else { return Ok(()) };
+        for runner in now.members.iter().flatten() {
+            let behind = runner.threshold.is_some_and(|threshold| threshold < until);
+            if behind && matches!(runner.state, RunnerState::Running { .. }) {
+                self.apply(pool, runner, &RunnerEvent::TimeBegins { until }, &Actor::Control).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is idle and fits, launches the rest, and writes down why something is still missing.
+    async fn fill(&self, pool: &Pool, claim: Claim) -> Result<Step, Refused> {
+        let (claim, mut reason) = match self.pick(pool, claim).await? {
+            Picked::All => return Ok(Step::Done),
+            Picked::Short { claim, reason } => (*claim, reason),
+            Picked::ClaimLost => return Ok(Step::Again),
+        };
+        let mut retry_at = claim.launch_not_before;
+        let claim = if claim.ask.idle_only {
+            claim
+        } else {
+            match self.launch_shortfall(pool, claim).await? {
+                LaunchedShort::Enough => return Ok(Step::Done),
+                LaunchedShort::Short { claim, reason: because, not_before } => {
+                    reason = because;
+                    retry_at = not_before;
+                    *claim
+                }
+                LaunchedShort::ClaimLost => return Ok(Step::Again),
+            }
+        };
+        if claim.waits_for.as_deref() == Some(reason.as_str()) && claim.launch_not_before == retry_at {
+            return Ok(Step::Done);
+        }
+        let after = claim.waiting_for(Some(reason.clone()), retry_at);
+        let wrote = self.wrote_claim(&claim, &after, "waits", &reason).await?;
+        Ok(if wrote { Step::Done } else { Step::Again })
+    }
+
+    /// Writes a claim on the control plane's own behalf, and says whether it won.
+    pub(crate) async fn wrote_claim(
+        &self,
+        before: &Claim,
+        after: &Claim,
+        what: &str,
+        why: &str,
+    ) -> Result<bool, Refused> {
+        let entry = self.claim_entry(before, after, Actor::Control, what, why);
+        self.wrote_claim_as(before, after, &entry).await
+    }
+
+    pub(crate) async fn wrote_claim_as(
+        &self,
+        before: &Claim,
+        after: &Claim,
+        entry: &AuditEntry,
+    ) -> Result<bool, Refused> {
+        match self.ledger.write_claim(ClaimWrite { before, after, entry }).await? {
+            Written::Done => {
+                tracing::info!(claim = %after.id, pool = %after.key.pool, workflow = %after.key.workflow, state = after.state.as_str(), short = after.short(), why = entry.why, "a claim {}", entry.what);
+                self.ring(Bell::Claim(after.id.clone()));
+                Ok(true)
+            }
+            Written::Lost { .. } | Written::Missing => Ok(false),
+        }
+    }
+
+    pub(crate) fn claim_entry(
+        &self,
+        before: &Claim,
+        after: &Claim,
+        who: Actor,
+        what: &str,
+        why: &str,
+    ) -> AuditEntry {
+        AuditEntry {
+            at: self.now(),
+            who,
+            what: what.to_owned(),
+            from: Some(before.state.as_str().to_owned()),
+            to: Some(after.state.as_str().to_owned()),
+            why: why.to_owned(),
+        }
+    }
+}

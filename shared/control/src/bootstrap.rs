@@ -1,0 +1,115 @@
+//! Bootstrap: an agent redeems its launch secret, once, for the right to use a token of its own making.
+
+use crate::control::Control;
+use crate::ports::ledger::{RunnerWrite, Written};
+use crate::refused::{Refused, RefusedKind};
+use crate::secrets::same;
+use motorpool_domain::runner::{Credential, Runner, RunnerState, next_look};
+use motorpool_domain::{Actor, AuditEntry};
+use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest};
+
+/// How often the record is read anew, when something else was written to it meanwhile.
+const ATTEMPTS: usize = 8;
+
+impl Control {
+    pub async fn bootstrap(&self, request: BootstrapRequest) -> Result<BootstrapAnswer, Refused> {
+        let BootstrapRequest { runner: id, secret, token_sha256, machine_id, boot_id } = request;
+        if token_sha256.len() != 64
+            || !token_sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        {
+            return Err(Refused::invalid(
+                "token_sha256 must be 64 lower-case hex digits",
+                "hash the token with SHA-256",
+            ));
+        }
+        if machine_id.len() > 200 || boot_id.len() > 200 {
+            return Err(Refused::invalid(
+                "machine_id and boot_id must be at most 200 characters",
+                "shorten them",
+            ));
+        }
+        let credential = Credential { token_sha256, machine_id };
+        for _ in 0..ATTEMPTS {
+            let runner = self.ledger.runner(&id).await?.ok_or_else(wrong_secret)?;
+            if !same(&self.secret.launch_secret(&runner.launch, &runner.id), &secret) {
+                return Err(wrong_secret());
+            }
+            let answer = BootstrapAnswer { pool: runner.pool.clone(), epoch: runner.epoch };
+            match &runner.credential {
+                Some(known) if same(&known.token_sha256, &credential.token_sha256) => return Ok(answer),
+                Some(_) => return Err(self.redeemed_twice(&runner)),
+                None => {}
+            }
+            self.must_be_joinable(&runner)?;
+            let mut after = runner.clone();
+            after.rev += 1;
+            after.credential = Some(credential.clone());
+            after.boot_id = Some(boot_id.clone());
+            let now = self.now();
+            let entry = AuditEntry {
+                at: now,
+                who: Actor::Runner(id.clone()),
+                what: "bootstrap".to_owned(),
+                from: None,
+                to: None,
+                why: "its agent redeemed the launch secret".to_owned(),
+            };
+            let limits = self.pool_record(&runner.pool).await?.pool.rules.limits;
+            let write = RunnerWrite {
+                before: &runner,
+                after: &after,
+                look_at: next_look(&after, &limits, now),
+                entry: &entry,
+            };
+            match self.ledger.write_runner(write).await? {
+                Written::Done => {
+                    tracing::info!(runner = %id, pool = %answer.pool, "an agent joined");
+                    return Ok(answer);
+                }
+                Written::Lost { .. } | Written::Missing => {}
+            }
+        }
+        Err(Refused::contended(&format!("runner {id}")))
+    }
+
+    fn must_be_joinable(&self, runner: &Runner) -> Result<(), Refused> {
+        let over = runner.threshold.is_some_and(|threshold| threshold.passed(self.now()));
+        match &runner.state {
+            RunnerState::Terminating { .. } | RunnerState::Terminated { .. } => Err(gone(runner)),
+            RunnerState::Created { .. } if over => Err(gone(runner)),
+            RunnerState::Created { .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. } => Ok(()),
+        }
+    }
+
+    fn redeemed_twice(&self, runner: &Runner) -> Refused {
+        tracing::warn!(target: "alert", runner = %runner.id, pool = %runner.pool, "a launch secret was redeemed again with another token");
+        Refused::new(
+            RefusedKind::Forbidden,
+            format!("the launch secret of runner {} is used up", runner.id),
+            "an operator can make a new one: `motorpool runners token`",
+        )
+    }
+}
+
+/// The same answer for an unknown runner and for a wrong secret: it reveals neither.
+fn wrong_secret() -> Refused {
+    Refused::new(
+        RefusedKind::Unauthorized,
+        "this launch secret does not belong to this runner",
+        "check the runner's id and the secret file; an operator can make a new one: `motorpool runners token`",
+    )
+}
+
+pub(crate) fn gone(runner: &Runner) -> Refused {
+    Refused::new(
+        RefusedKind::Gone,
+        format!("runner {} is {}", runner.id, runner.state.name()),
+        "end this host; its place in the pool is given up",
+    )
+}

@@ -1,0 +1,103 @@
+//! The control plane: its ports and settings, and the reads that every use case begins with.
+
+use crate::ports::backend::{Backend, Backends};
+use crate::ports::clock::Clock;
+use crate::ports::doorbell::{Bell, Doorbell};
+use crate::ports::entropy::Entropy;
+use crate::ports::ledger::{Ledger, PoolRecord};
+use crate::ports::queue::Queue;
+use crate::refused::Refused;
+use crate::secrets::ServerSecret;
+use motorpool_domain::claim::Claim;
+use motorpool_domain::pool::BackendKind;
+use motorpool_domain::runner::Runner;
+use motorpool_domain::spec::Spec;
+use motorpool_domain::{ClaimId, PoolName, RunnerId, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct Control {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) queue: Arc<dyn Queue>,
+    backends: Backends,
+    clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    doorbell: Arc<dyn Doorbell>,
+    pub(crate) secret: ServerSecret,
+    pub(crate) settings: Settings,
+}
+
+/// What a control plane is made of.
+#[derive(Debug)]
+pub struct Parts {
+    pub ledger: Arc<dyn Ledger>,
+    pub queue: Arc<dyn Queue>,
+    pub backends: Backends,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub doorbell: Arc<dyn Doorbell>,
+    pub secret: ServerSecret,
+    pub settings: Settings,
+}
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How often refresh is called: a longer gap means that nobody was listening.
+    pub refresh: Duration,
+    pub sweep: Duration,
+    pub resource_classes: BTreeMap<String, Spec>,
+    /// The hardware of a pool that does not name its own.
+    pub host: Spec,
+}
+
+impl Control {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { ledger, queue, backends, clock, entropy, doorbell, secret, settings } = parts;
+        Self { ledger, queue, backends, clock, entropy, doorbell, secret, settings }
+    }
+
+    /// Whether the control plane can do its work: the ledger answers.
+    pub async fn ready(&self) -> Result<(), Refused> {
+        Ok(self.ledger.ping().await?)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn ring(&self, bell: Bell) {
+        self.doorbell.ring(bell);
+    }
+
+    pub(crate) fn backend(&self, kind: BackendKind) -> Result<&Arc<dyn Backend>, Refused> {
+        self.backends.get(kind).ok_or_else(|| {
+            Refused::invalid(
+                format!("the backend {} is not part of this control plane", kind.name()),
+                "use another backend, or a build that has it",
+            )
+        })
+    }
+
+    pub(crate) async fn pool_record(&self, name: &PoolName) -> Result<PoolRecord, Refused> {
+        self.ledger.pool(name).await?.ok_or_else(|| {
+            Refused::not_found(format!("there is no pool {name}"), "`motorpool pools` lists those that are")
+        })
+    }
+
+    pub(crate) async fn claim_record(&self, id: &ClaimId) -> Result<Claim, Refused> {
+        self.ledger.claim(id).await?.ok_or_else(|| {
+            Refused::not_found(
+                format!("there is no claim {id}"),
+                "`motorpool claims` lists those that are; ended ones are kept for 30 days",
+            )
+        })
+    }
+
+    pub(crate) async fn runner_record(&self, id: &RunnerId) -> Result<Runner, Refused> {
+        self.ledger.runner(id).await?.ok_or_else(|| {
+            Refused::not_found(format!("there is no runner {id}"), "`motorpool runners` lists those that are")
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! The use cases, one module each: load, decide, write, act. And the ports that they need.
+//! No HTTP, no DynamoDB, no process: those are adapters.
+
+mod act;
+mod advance;
+mod apply;
+mod audit;
+mod bootstrap;
+mod caller;
+mod control;
+mod launch;
+mod pick;
+mod pools;
+pub mod ports;
+mod provision;
+mod refresh;
+mod refused;
+mod release;
+mod runners;
+mod secrets;
+mod settle;
+mod sync;
+mod views;
+mod why;
+
+pub use caller::Caller;
+pub use control::{Control, Parts, Settings};
+pub use ports::ledger::Page;
+pub use refresh::SweepWish;
+pub use refused::{Refused, RefusedKind};
+pub use secrets::{ServerSecret, token_sha256};
+pub use sync::Synced;

@@ -1,0 +1,166 @@
+//! Picks up idle runners for a claim: walks the pool's queue, takes what fits, gives back what does not.
+
+use crate::control::Control;
+use crate::ports::doorbell::Bell;
+use crate::ports::ledger::{ClaimWrite, RunnerWrite, Taken};
+use crate::ports::queue::{QueueName, Receipt, Received};
+use crate::refused::Refused;
+use motorpool_domain::claim::{Claim, Member};
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::{Change, Decision, Hold, Look, Runner, RunnerEvent, decide, look, next_look};
+use motorpool_domain::{Actor, AuditEntry, Timestamp};
+use motorpool_wire::queue::IdleNotice;
+use std::time::Duration;
+
+pub(crate) enum Picked {
+    /// The claim has all that it asked for.
+    All,
+    Short {
+        claim: Box<Claim>,
+        reason: String,
+    },
+    ClaimLost,
+}
+
+/// Long enough to take ten runners; a crash in between hides a message no longer than this.
+const VISIBILITY: Duration = Duration::from_secs(30);
+/// The end of a walk through a queue full of runners that do not fit.
+const LONGEST_WALK: usize = 1_000;
+
+enum Candidate {
+    Taken(Box<Claim>),
+    /// The message says nothing true any more.
+    Stale,
+    /// True, but not for this claim.
+    Unfit(String),
+    ClaimLost,
+}
+
+impl Control {
+    pub(crate) async fn pick(&self, pool: &Pool, mut claim: Claim) -> Result<Picked, Refused> {
+        let queue = QueueName::Idle(pool.name.clone());
+        let mut held: Vec<Receipt> = Vec::new();
+        let mut reason = format!("no idle runner in pool {}", pool.name);
+        let mut lost = false;
+        let mut walked = 0;
+        while claim.short() > 0 && !lost && walked < LONGEST_WALK {
+            let batch = usize::try_from(claim.short()).unwrap_or(10).clamp(1, 10);
+            let messages = self.queue.receive(&queue, batch, Duration::ZERO, VISIBILITY).await?;
+            if messages.is_empty() {
+                break;
+            }
+            walked += messages.len();
+            for message in messages {
+                if claim.short() == 0 || lost {
+                    held.push(message.receipt);
+                    continue;
+                }
+                match self.consider(pool, &claim, &message).await? {
+                    Candidate::Taken(after) => {
+                        claim = *after;
+                        self.queue.delete(&queue, &message.receipt).await?;
+                    }
+                    Candidate::Stale => self.queue.delete(&queue, &message.receipt).await?,
+                    Candidate::Unfit(why) => {
+                        reason = format!("no idle runner in pool {} fits: {why}", pool.name);
+                        held.push(message.receipt);
+                    }
+                    Candidate::ClaimLost => {
+                        lost = true;
+                        held.push(message.receipt);
+                    }
+                }
+            }
+        }
+        for receipt in held {
+            self.queue.give_back(&queue, &receipt).await?;
+        }
+        Ok(match (lost, claim.short()) {
+            (true, _) => Picked::ClaimLost,
+            (false, 0) => Picked::All,
+            (false, _) => Picked::Short { claim: Box::new(claim), reason },
+        })
+    }
+
+    async fn consider(&self, pool: &Pool, claim: &Claim, message: &Received) -> Result<Candidate, Refused> {
+        let notice: IdleNotice = match serde_json::from_str(&message.body) {
+            Ok(notice) => notice,
+            Err(error) => {
+                tracing::warn!(target: "alert", pool = %pool.name, %error, "a message in the idle queue can't be read, and is dropped");
+                return Ok(Candidate::Stale);
+            }
+        };
+        if let Some(why) = claim.ask.want.misfit(&notice.offer) {
+            return Ok(Candidate::Unfit(why));
+        }
+        let Some(runner) = self.ledger.runner(&notice.runner).await? else { return Ok(Candidate::Stale) };
+        if runner.epoch != notice.epoch || runner.draining {
+            return Ok(Candidate::Stale);
+        }
+        let now = self.now();
+        // Whether a silent runner is dead is for refresh to decide; it is due already. Here it is only passed over.
+        if look(&runner, &pool.rules.limits, Timestamp::from_millis(0), now) == Some(Look::Silent) {
+            return Ok(Candidate::Stale);
+        }
+        self.take(pool, claim, &runner, now).await
+    }
+
+    async fn take(
+        &self,
+        pool: &Pool,
+        claim: &Claim,
+        runner: &Runner,
+        now: Timestamp,
+    ) -> Result<Candidate, Refused> {
+        let hold = Hold { claim: claim.id.clone(), warm: true, max_runtime: claim.ask.max_runtime };
+        let Decision::Change(change) = decide(runner, &RunnerEvent::Taken { hold }, &pool.rules, now) else {
+            return Ok(Candidate::Stale);
+        };
+        let Change { after: taken, why } = *change;
+        let member = Member { runner: runner.id.clone(), epoch: runner.epoch, warm: true };
+        let gained = claim.gaining([member]);
+        let who = Actor::Owner(claim.key.owner.clone());
+        let entry = |what: &str, from: String, to: String, why: String| AuditEntry {
+            at: now,
+            who: who.clone(),
+            what: what.to_owned(),
+            from: Some(from),
+            to: Some(to),
+            why,
+        };
+        let runner_entry = entry(
+            "transition",
+            format!("{}@{}", runner.state.name(), runner.epoch),
+            format!("{}@{}", taken.state.name(), taken.epoch),
+            why,
+        );
+        let claim_entry = entry(
+            "took an idle runner",
+            claim.state.as_str().to_owned(),
+            gained.state.as_str().to_owned(),
+            format!("{} was idle and fits", runner.id),
+        );
+        let outcome = self
+            .ledger
+            .take_idle(
+                ClaimWrite { before: claim, after: &gained, entry: &claim_entry },
+                RunnerWrite {
+                    before: runner,
+                    after: &taken,
+                    look_at: next_look(&taken, &pool.rules.limits, now),
+                    entry: &runner_entry,
+                },
+            )
+            .await?;
+        Ok(match outcome {
+            Taken::Done => {
+                tracing::info!(claim = %claim.id, runner = %runner.id, pool = %pool.name, "a claim took an idle runner");
+                self.ring(Bell::Runner(runner.id.clone()));
+                self.ring(Bell::Claim(claim.id.clone()));
+                Candidate::Taken(Box::new(gained))
+            }
+            Taken::ClaimLost => Candidate::ClaimLost,
+            Taken::RunnerLost { .. } => Candidate::Stale,
+        })
+    }
+}

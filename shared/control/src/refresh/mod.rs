@@ -1,0 +1,63 @@
+//! `refresh`: finds what is due and decides; with the sweep, it alone heals everything. Safe to run at any time, by anybody, at once.
+
+mod due;
+mod sweep;
+mod top_up;
+
+use crate::caller::Caller;
+use crate::control::Control;
+use crate::ports::ledger::{PoolRecord, RefreshMemory};
+use crate::refused::Refused;
+use motorpool_domain::Timestamp;
+use motorpool_wire::api::RefreshReport;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SweepWish {
+    IfDue,
+    Now,
+}
+
+/// After so many missed passes nobody can have been listening.
+const PASSES_MISSED: u32 = 3;
+
+impl Control {
+    pub async fn refresh(&self, caller: &Caller, wish: SweepWish) -> Result<RefreshReport, Refused> {
+        caller.must_be_operator("refresh")?;
+        let now = self.now();
+        let memory = self.ledger.refresh_memory().await?;
+        let listening_since = self.listening_since(memory, now);
+        let pools = self.ledger.pools().await?;
+        let mut report = RefreshReport::default();
+        self.due_pass(&pools, listening_since, &mut report).await?;
+        for record in &pools {
+            self.advance_waiting(record).await?;
+            self.top_up(record, &mut report).await?;
+        }
+        let last_sweep_at = memory.map_or(Timestamp::from_millis(0), |memory| memory.last_sweep_at);
+        let sweep_due = now.since(last_sweep_at) >= self.settings.sweep;
+        if wish == SweepWish::Now || sweep_due {
+            self.sweep(&pools, &mut report).await?;
+        }
+        let memory = RefreshMemory {
+            last_pass_at: now,
+            last_sweep_at: if report.swept { now } else { last_sweep_at },
+            listening_since,
+        };
+        self.ledger.put_refresh_memory(&memory).await?;
+        Ok(report)
+    }
+
+    /// Heartbeats that could not arrive were not missed: after a gap between passes, silence is counted from now.
+    fn listening_since(&self, memory: Option<RefreshMemory>, now: Timestamp) -> Timestamp {
+        match memory {
+            Some(memory) if now.since(memory.last_pass_at) <= self.settings.refresh * PASSES_MISSED => {
+                memory.listening_since
+            }
+            Some(_) | None => now,
+        }
+    }
+}
+
+pub(super) fn find<'a>(pools: &'a [PoolRecord], name: &motorpool_domain::PoolName) -> Option<&'a PoolRecord> {
+    pools.iter().find(|record| &record.pool.name == name)
+}

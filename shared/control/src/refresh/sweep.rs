@@ -1,0 +1,134 @@
+//! The sweep: walks everything, page by page, for what no threshold tells: machines without records and records without
+//! machines, idle runners that no queue announces, claims that nobody looks at, slot counters.
+
+use crate::control::Control;
+use crate::ports::ledger::{Page, PoolRecord, WhichClaims};
+use crate::refused::{Refused, chain};
+use motorpool_domain::Actor;
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::{Presence, Removal, Runner, RunnerEvent, RunnerState};
+use motorpool_wire::api::RefreshReport;
+use std::collections::HashSet;
+use std::time::Duration;
+
+const PAGE: u32 = 100;
+/// An idle runner is announced again so long after its last announcement.
+const ANNOUNCE_AGAIN: Duration = Duration::from_secs(300);
+
+impl Control {
+    pub(super) async fn sweep(
+        &self,
+        pools: &[PoolRecord],
+        report: &mut RefreshReport,
+    ) -> Result<(), Refused> {
+        for record in pools {
+            self.sweep_runners(record, report).await?;
+            self.sweep_machines(&record.pool).await?;
+            self.sweep_claims(&record.pool).await?;
+        }
+        report.swept = true;
+        Ok(())
+    }
+
+    /// For a queue that was lost as a whole, as the in-process one is at each start.
+    pub async fn announce_all_idle(&self) -> Result<u32, Refused> {
+        let mut announced = 0;
+        for record in self.ledger.pools().await? {
+            for runner in self.all_runners(&record.pool).await? {
+                if runner.state == RunnerState::Idle {
+                    self.announce(&runner).await?;
+                    announced += 1;
+                }
+            }
+        }
+        Ok(announced)
+    }
+
+    async fn sweep_runners(&self, record: &PoolRecord, report: &mut RefreshReport) -> Result<(), Refused> {
+        let pool = &record.pool;
+        let runners = self.all_runners(pool).await?;
+        let now = self.now();
+        for runner in &runners {
+            if runner.state != RunnerState::Idle {
+                continue;
+            }
+            if pool.retired {
+                let event = RunnerEvent::OperatorRemove { removal: Removal::IfFree };
+                let outcome = self.apply(pool, runner, &event, &Actor::Refresh).await;
+                self.heal(&format!("runner {}", runner.id), outcome.map(|_| ()));
+            } else if runner.announced_at.is_none_or(|at| now.since(at) >= ANNOUNCE_AGAIN) {
+                self.announce(runner).await?;
+                report.announced += 1;
+            }
+        }
+        // A slot and its runner are written in one transaction, so this can only be a change made while counting, or a bug.
+        let listed = u32::try_from(runners.len()).unwrap_or(u32::MAX);
+        let used = self.ledger.pool(&pool.name).await?.map_or(0, |record| record.used);
+        if listed != record.used && listed != used {
+            tracing::warn!(target: "alert", pool = %pool.name, listed, used, "the slot counter differs from the runners listed");
+        }
+        Ok(())
+    }
+
+    /// The provider's inventory, both ways.
+    async fn sweep_machines(&self, pool: &Pool) -> Result<(), Refused> {
+        let backend = self.backend(pool.rules.backend)?;
+        if !pool.rules.backend.launches() {
+            return Ok(());
+        }
+        let machines = match backend.inventory(&pool.name).await {
+            Ok(machines) => machines,
+            Err(error) => {
+                tracing::warn!(pool = %pool.name, error = chain(&error), "the backend's inventory can't be read; the next sweep tries again");
+                return Ok(());
+            }
+        };
+        let mut known = HashSet::new();
+        for machine in &machines {
+            let record = self.ledger.runner(&machine.runner).await?;
+            if record.is_some_and(|runner| runner.state.name().live()) {
+                known.insert(machine.runner.clone());
+                continue;
+            }
+            tracing::warn!(runner = %machine.runner, provider_id = machine.provider_id, "a machine has no record, and is ended");
+            if let Err(error) = backend.discard(machine).await {
+                tracing::warn!(runner = %machine.runner, error = chain(&error), "a machine without a record could not be ended");
+            }
+        }
+        for runner in self.all_runners(pool).await?.iter().filter(|runner| !known.contains(&runner.id)) {
+            // The inventory was read before the runners: whoever came since is asked for by name.
+            if let Ok(Presence::Gone) = backend.describe(runner).await {
+                let applied = self.apply(pool, runner, &RunnerEvent::ProviderGone, &Actor::Refresh).await?;
+                self.follow(&applied).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn sweep_claims(&self, pool: &Pool) -> Result<(), Refused> {
+        let mut page = Page::first(PAGE);
+        loop {
+            let listed = self.ledger.list_claims(&pool.name, WhichClaims::Open, page).await?;
+            for claim in &listed.items {
+                self.heal(&format!("claim {}", claim.id), self.advance(&claim.id).await.map(|_| ()));
+            }
+            match listed.next {
+                Some(after) => page = Page { at_most: PAGE, after: Some(after) },
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn all_runners(&self, pool: &Pool) -> Result<Vec<Runner>, Refused> {
+        let mut all = Vec::new();
+        let mut page = Page::first(PAGE);
+        loop {
+            let listed = self.ledger.list_runners(&pool.name, None, page).await?;
+            all.extend(listed.items);
+            match listed.next {
+                Some(after) => page = Page { at_most: PAGE, after: Some(after) },
+                None => return Ok(all),
+            }
+        }
+    }
+}

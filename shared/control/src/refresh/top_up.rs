@@ -1,0 +1,38 @@
+//! Keeps `min_idle` runners ready: launches what is missing, counting those that are on their way.
+
+use crate::control::Control;
+use crate::ports::ledger::{Page, PoolRecord};
+use crate::refused::Refused;
+use motorpool_domain::runner::StateName;
+use motorpool_wire::api::RefreshReport;
+
+impl Control {
+    pub(super) async fn top_up(
+        &self,
+        record: &PoolRecord,
+        report: &mut RefreshReport,
+    ) -> Result<(), Refused> {
+        let pool = &record.pool;
+        if pool.retired || pool.rules.min_idle == 0 {
+            return Ok(());
+        }
+        let wanted = pool.rules.min_idle;
+        let idle = self.ledger.count_runners(&pool.name, StateName::Idle, wanted).await?;
+        let resetting = self.ledger.count_runners(&pool.name, StateName::Resetting, wanted).await?;
+        let created = self
+            .ledger
+            .list_runners(&pool.name, Some(StateName::Created), Page::first(pool.rules.max))
+            .await?;
+        let spare = created.items.iter().filter(|runner| runner.state.hold().is_none()).count();
+        let coming = resetting.saturating_add(u32::try_from(spare).unwrap_or(u32::MAX));
+        let missing = wanted.saturating_sub(idle.saturating_add(coming));
+        if missing == 0 {
+            return Ok(());
+        }
+        // The slots are read after the counts: if they changed since, the launch is left to the next pass.
+        let record = self.pool_record(&pool.name).await?;
+        report.launched +=
+            self.launch_spare(&record, missing, "the pool has fewer idle runners than min_idle").await?;
+        Ok(())
+    }
+}

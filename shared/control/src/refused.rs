@@ -1,0 +1,103 @@
+//! Why a use case did not do what was asked: what happened, and what the caller can do.
+
+use crate::ports::backend::BackendError;
+use crate::ports::ledger::LedgerError;
+use crate::ports::queue::QueueError;
+use motorpool_domain::IdError;
+use std::error::Error;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    pub kind: RefusedKind,
+    pub message: String,
+    pub hint: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedKind {
+    InvalidRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    Conflict,
+    Gone,
+    TooManyRequests,
+    Internal,
+}
+
+impl Refused {
+    pub fn new(kind: RefusedKind, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(RefusedKind::InvalidRequest, message, hint)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(RefusedKind::NotFound, message, hint)
+    }
+
+    pub(crate) fn conflict(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(RefusedKind::Conflict, message, hint)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(RefusedKind::Forbidden, message, hint)
+    }
+
+    /// The caller is not told the cause: it is in the log.
+    pub(crate) fn internal(error: &(dyn Error + 'static)) -> Self {
+        tracing::error!(error = chain(error), "a use case failed");
+        Self::new(
+            RefusedKind::Internal,
+            error.to_string(),
+            "try again; if it stays so, look at the control plane's log",
+        )
+    }
+
+    pub(crate) fn contended(what: &str) -> Self {
+        Self::new(
+            RefusedKind::TooManyRequests,
+            format!("{what} is being changed by too many at once"),
+            "try again in a second",
+        )
+    }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}
+
+impl From<LedgerError> for Refused {
+    fn from(error: LedgerError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<QueueError> for Refused {
+    fn from(error: QueueError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<BackendError> for Refused {
+    fn from(error: BackendError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<IdError> for Refused {
+    fn from(error: IdError) -> Self {
+        Self::invalid(error.to_string(), "correct it and send the request again")
+    }
+}

@@ -1,0 +1,43 @@
+//! Launch secrets and token hashes. A secret is compared in constant time and never kept.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use motorpool_domain::{LaunchId, RunnerId};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// The control plane's own secret, from which each launch's is derived.
+#[derive(Clone)]
+pub struct ServerSecret(Vec<u8>);
+
+impl std::fmt::Debug for ServerSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServerSecret(…)")
+    }
+}
+
+impl ServerSecret {
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// What the agent of one runner of a launch redeems. Following from both ids, it need not be stored.
+    pub(crate) fn launch_secret(&self, launch: &LaunchId, runner: &RunnerId) -> String {
+        // HMAC takes a key of any length, so this can't fail; an empty secret would still differ by launch.
+        let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0) else { return String::new() };
+        mac.update(launch.as_str().as_bytes());
+        mac.update(b"/");
+        mac.update(runner.as_str().as_bytes());
+        format!("mp_launch_{}", URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
+    }
+}
+
+/// SHA-256 in hex: the only form in which a token is stored.
+pub fn token_sha256(token: &str) -> String {
+    Sha256::digest(token.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(crate) fn same(left: &str, right: &str) -> bool {
+    bool::from(left.as_bytes().ct_eq(right.as_bytes()))
+}

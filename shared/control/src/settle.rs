@@ -1,0 +1,36 @@
+//! Lets go of an ended claim's runners. The end is written first; this can be repeated, and refresh does.
+
+use crate::apply::Applied;
+use crate::control::Control;
+use crate::refused::Refused;
+use motorpool_domain::claim::{Claim, ClaimState};
+use motorpool_domain::runner::RunnerEvent;
+use motorpool_domain::{Actor, RunnerId};
+
+impl Control {
+    pub(crate) async fn settle(&self, claim: &Claim) -> Result<(), Refused> {
+        if !claim.settling {
+            return Ok(());
+        }
+        let why = match &claim.state {
+            ClaimState::Released { why, .. } => format!("{} was released: {why}", claim.id),
+            ClaimState::Failed { why, .. } => format!("{} failed: {why}", claim.id),
+            ClaimState::Pending | ClaimState::Ready { .. } => return Ok(()),
+        };
+        let pool = self.pool_record(&claim.key.pool).await?.pool;
+        let ids: Vec<RunnerId> = claim.members.iter().map(|member| member.runner.clone()).collect();
+        let event = RunnerEvent::Release { why };
+        for (member, runner) in claim.members.iter().zip(self.ledger.runners(&ids).await?) {
+            let Some(runner) = runner.filter(|r| r.epoch == member.epoch && r.held_by(&claim.id)) else {
+                continue;
+            };
+            match self.apply(&pool, &runner, &event, &Actor::Control).await? {
+                Applied::Changed { .. } | Applied::Stayed | Applied::Refused(_) => {}
+                // Its state is another now: the claim stays unsettled, and the next pass looks again.
+                Applied::Overtaken => return Ok(()),
+            }
+        }
+        self.wrote_claim(claim, &claim.settled(), "let go of its runners", "it has ended").await?;
+        Ok(())
+    }
+}

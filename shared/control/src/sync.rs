@@ -1,0 +1,196 @@
+//! `sync`: an agent says what is, and is told what should be. Also its heartbeat.
+
+use crate::bootstrap::gone;
+use crate::control::Control;
+use crate::refused::{Refused, RefusedKind};
+use crate::secrets::{same, token_sha256};
+use crate::views::millis;
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::{
+    Desired, Observed, Runner, RunnerEvent, RunnerState, StateName, Task, desired, observe,
+};
+use motorpool_domain::{Actor, Threshold, Timestamp};
+use motorpool_wire::agent::{SyncAnswer, SyncRequest, TaskKind, TaskOrder};
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Synced {
+    pub answer: SyncAnswer,
+    /// There is something to do or to know. If not, a long poll may go on waiting.
+    pub news: bool,
+}
+
+/// One report can mean several steps: deregistered, and with `keep` clean at once.
+const STEPS: usize = 4;
+
+impl Control {
+    pub async fn sync(&self, token: &str, request: &SyncRequest) -> Result<Synced, Refused> {
+        let runner = self.known_runner(token, request).await?;
+        if runner.state.name() == StateName::Terminated {
+            return Err(gone(&runner));
+        }
+        let pool = self.pool_record(&runner.pool).await?.pool;
+        self.hear(&pool, &runner).await?;
+        // An old epoch changes nothing; its sender is told the present one.
+        let runner = match request.epoch == runner.epoch {
+            true => self.take_report(&pool, runner, request).await?,
+            false => runner,
+        };
+        Ok(self.answer(&pool, &runner, request))
+    }
+
+    /// An unknown runner, a wrong token and an old token look the same.
+    async fn known_runner(&self, token: &str, request: &SyncRequest) -> Result<Runner, Refused> {
+        let hash = token_sha256(token);
+        self.ledger
+            .runner(&request.runner)
+            .await?
+            .filter(|runner| runner.credential.as_ref().is_some_and(|known| same(&known.token_sha256, &hash)))
+            .ok_or_else(|| {
+                Refused::new(
+                    RefusedKind::Unauthorized,
+                    "this token is not that of this runner",
+                    "a rotated or removed runner must bootstrap anew: `motorpool runners token`",
+                )
+            })
+    }
+
+    /// A long poll asks often: the heartbeat is written at most twice an interval.
+    async fn hear(&self, pool: &Pool, runner: &Runner) -> Result<(), Refused> {
+        let now = self.now();
+        let half = pool.rules.limits.heartbeat / 2;
+        if runner.seen_at.is_none_or(|seen_at| now.since(seen_at) >= half) {
+            self.ledger.heartbeat(&runner.id, runner.epoch, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_report(
+        &self,
+        pool: &Pool,
+        runner: Runner,
+        request: &SyncRequest,
+    ) -> Result<Runner, Refused> {
+        let who = Actor::Runner(runner.id.clone());
+        let mut current = runner;
+        if current.boot_id.as_deref().is_some_and(|known| known != request.boot_id) {
+            let event = RunnerEvent::NewBoot { boot_id: request.boot_id.clone() };
+            let applied = self.apply(pool, &current, &event, &who).await?;
+            self.follow(&applied).await?;
+            current = self.runner_record(&request.runner).await?;
+        }
+        for _ in 0..STEPS {
+            let Some(event) = observe(&current, &observed(request, &current), &pool.rules) else { break };
+            let event = self.with_the_claims_time(&current, event).await?;
+            let applied = self.apply(pool, &current, &event, &who).await?;
+            self.follow(&applied).await?;
+            let changed = applied.after().is_some();
+            current = self.runner_record(&request.runner).await?;
+            if !changed {
+                break;
+            }
+        }
+        Ok(current)
+    }
+
+    /// A runner that joins a ready claim has the rest of its time.
+    async fn with_the_claims_time(
+        &self,
+        runner: &Runner,
+        event: RunnerEvent,
+    ) -> Result<RunnerEvent, Refused> {
+        let until = match runner.state.hold() {
+            Some(hold) => self.ledger.claim(&hold.claim).await?.and_then(|claim| claim.until()),
+            None => None,
+        };
+        Ok(match event {
+            RunnerEvent::Ready { .. } => RunnerEvent::Ready { until },
+            RunnerEvent::Registered { .. } => RunnerEvent::Registered { until },
+            other @ (RunnerEvent::Launched { .. }
+            | RunnerEvent::LaunchFailed { .. }
+            | RunnerEvent::Taken { .. }
+            | RunnerEvent::Unhealthy { .. }
+            | RunnerEvent::TimeBegins { .. }
+            | RunnerEvent::Release { .. }
+            | RunnerEvent::Deregistered
+            | RunnerEvent::CleanProven { .. }
+            | RunnerEvent::CleanFailed { .. }
+            | RunnerEvent::Silent { .. }
+            | RunnerEvent::NewBoot { .. }
+            | RunnerEvent::InterruptionNotice
+            | RunnerEvent::ThresholdPassed { .. }
+            | RunnerEvent::ProviderGone
+            | RunnerEvent::OperatorRelease
+            | RunnerEvent::OperatorRemove { .. }) => other,
+        })
+    }
+
+    fn answer(&self, pool: &Pool, runner: &Runner, request: &SyncRequest) -> Synced {
+        let now = self.now();
+        let limits = &pool.rules.limits;
+        let observed = observed(request, runner);
+        let (task, end) = match desired(runner, &observed, now) {
+            Desired::Rest => (None, false),
+            Desired::Do(task) => (Some(order(&task, pool)), false),
+            Desired::End => (None, true),
+        };
+        let new_task = task.as_ref().is_some_and(|task| {
+            observed.busy.as_ref() != Some(&task.id)
+                && !observed.results.iter().any(|done| done.task == task.id)
+        });
+        let answer = SyncAnswer {
+            epoch: runner.epoch,
+            state: runner.state.name(),
+            task,
+            end,
+            kept: runner.kept,
+            threshold_in_ms: runner.threshold.map(|Threshold(at)| millis(now.until(at))),
+            fence_in_ms: runner.threshold.map(|Threshold(at)| millis(now.until(at.after(limits.grace)))),
+            next_sync_in_ms: millis(next_sync(runner, limits.heartbeat, now)),
+        };
+        let news = new_task || end || runner.epoch != request.epoch;
+        Synced { answer, news }
+    }
+}
+
+/// What is on the host holds in any epoch; what was done in an old one says nothing of this one.
+fn observed(request: &SyncRequest, runner: &Runner) -> Observed {
+    let results = match request.epoch == runner.epoch {
+        true => request.results.clone(),
+        false => Vec::new(),
+    };
+    Observed { registered: request.registered.clone(), busy: request.busy.clone(), results }
+}
+
+fn order(task: &Task, pool: &Pool) -> TaskOrder {
+    let commands = pool.rules.commands.clone();
+    let kind = match task {
+        Task::Prepare { .. } => TaskKind::Prepare { script: commands.pre_runner },
+        Task::Register { label, .. } => {
+            TaskKind::Register { label: label.clone(), script: commands.register, run: commands.run }
+        }
+        Task::Deregister { label, .. } => {
+            TaskKind::Deregister { label: label.clone(), script: commands.deregister }
+        }
+        Task::Cleanup { .. } => TaskKind::Cleanup { script: commands.cleanup },
+    };
+    TaskOrder { id: task.id().clone(), kind, timeout_ms: millis(pool.rules.limits.command) }
+}
+
+/// An agent that waits for the next attempt to clean comes back when that is due.
+fn next_sync(runner: &Runner, heartbeat: Duration, now: Timestamp) -> Duration {
+    match &runner.state {
+        RunnerState::Resetting { not_before, .. } if *not_before > now => {
+            heartbeat.min(now.until(*not_before))
+        }
+        RunnerState::Resetting { .. }
+        | RunnerState::Created { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => heartbeat,
+    }
+}

@@ -1,0 +1,64 @@
+//! Reads about claims: one, many, and a claim's story.
+
+use crate::caller::Caller;
+use crate::control::Control;
+use crate::ports::ledger::{Page, Subject, WhichClaims};
+use crate::refused::Refused;
+use motorpool_domain::runner::Runner;
+use motorpool_domain::{ClaimId, PoolName};
+use motorpool_wire::api::{ClaimView, ClaimsPage, WhyView};
+
+/// How much of a claim's log its story tells.
+const STORY: u32 = 50;
+const MOST_WAITING: u32 = 1_000;
+
+impl Control {
+    /// The claim, brought as far as it gets.
+    pub async fn view_claim(&self, caller: &Caller, claim: &ClaimId) -> Result<ClaimView, Refused> {
+        caller.may_see(&self.claim_record(claim).await?)?;
+        let now = self.advance(claim).await?;
+        Ok(self.claim_view(&now))
+    }
+
+    /// A team sees its own claims.
+    pub async fn list_claims(
+        &self,
+        caller: &Caller,
+        pool: &PoolName,
+        page: Page,
+    ) -> Result<ClaimsPage, Refused> {
+        self.pool_record(pool).await?;
+        let listed = self.ledger.list_claims(pool, WhichClaims::All, page).await?;
+        let mut claims = Vec::new();
+        for claim in listed.items.iter().filter(|claim| caller.may_see(claim).is_ok()) {
+            claims.push(self.claim_view(&self.claim_now_record(&claim.id).await?));
+        }
+        Ok(ClaimsPage { claims, next: listed.next })
+    }
+
+    pub async fn why(&self, caller: &Caller, claim: &ClaimId) -> Result<WhyView, Refused> {
+        caller.may_see(&self.claim_record(claim).await?)?;
+        let now = self.advance(claim).await?;
+        let view = self.claim_view(&now);
+        let mut history = self.ledger.audit(&Subject::Claim(claim.clone()), Page::first(STORY)).await?.items;
+        history.reverse();
+        let runners = now.members.iter().flatten().map(|runner| self.in_words(runner, claim)).collect();
+        Ok(WhyView { claim: claim.clone(), state: view.state, why: view.why, runners, history })
+    }
+
+    pub(crate) async fn count_waiting(&self, pool: &PoolName) -> Result<u32, Refused> {
+        let listed = self.ledger.list_claims(pool, WhichClaims::Waiting, Page::first(MOST_WAITING)).await?;
+        Ok(u32::try_from(listed.items.len()).unwrap_or(MOST_WAITING))
+    }
+
+    fn in_words(&self, runner: &Runner, claim: &ClaimId) -> String {
+        let view = self.runner_view(runner);
+        let whose = if runner.held_by(claim) { "" } else { ", no longer this claim's" };
+        let heard = match view.seen_ms_ago {
+            Some(ago) => format!("heard from {} s ago", ago / 1000),
+            None => "not heard from yet".to_owned(),
+        };
+        let why = view.why.map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("{} is {}{why}{whose}, {heard}", view.runner, view.state)
+    }
+}

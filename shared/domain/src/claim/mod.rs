@@ -1,0 +1,196 @@
+//! A claim: a workflow's hold on N runners. What may become of it is decided here and in `progress`.
+
+mod progress;
+mod why;
+
+pub use progress::{Assessment, MemberSeen, Progress, assess, progress};
+pub use why::why;
+
+use crate::ids::{ClaimId, Epoch, Owner, PoolName, RunnerId, Workflow};
+use crate::spec::Want;
+use crate::time::{Threshold, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub id: ClaimId,
+    pub key: ClaimKey,
+    pub ask: Ask,
+    pub state: ClaimState,
+    pub members: Vec<Member>,
+    pub rev: u64,
+    pub opened_at: Timestamp,
+    /// None once it is ended.
+    pub threshold: Option<Threshold>,
+    /// Why it waits, as far as it is known; a ready claim may wait for a refill.
+    pub waits_for: Option<String>,
+    /// After a refused launch the provider is left alone until then.
+    pub launch_not_before: Option<Timestamp>,
+    /// An ended claim that still has to let go of its runners.
+    pub settling: bool,
+}
+
+/// What a claim is known by: the same key again is the same claim while it is open.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClaimKey {
+    pub owner: Owner,
+    pub workflow: Workflow,
+    pub pool: PoolName,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    pub count: u32,
+    pub want: Want,
+    pub max_runtime: Duration,
+    /// Only what is idle now: nothing is launched for it, and it never waits.
+    pub idle_only: bool,
+}
+
+/// A runner that this claim took or launched. It counts only while the runner's own record says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    pub runner: RunnerId,
+    pub epoch: Epoch,
+    pub warm: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum ClaimState {
+    Pending,
+    Ready { since: Timestamp },
+    Released { at: Timestamp, why: String },
+    Failed { at: Timestamp, why: String },
+}
+
+impl ClaimState {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Ready { .. } => "ready",
+            Self::Released { .. } => "released",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
+    pub fn open(&self) -> bool {
+        match self {
+            Self::Pending | Self::Ready { .. } => true,
+            Self::Released { .. } | Self::Failed { .. } => false,
+        }
+    }
+}
+
+impl Claim {
+    pub fn open(id: ClaimId, key: ClaimKey, ask: Ask, wait: Duration, now: Timestamp) -> Self {
+        Self {
+            id,
+            key,
+            ask,
+            state: ClaimState::Pending,
+            members: Vec::new(),
+            rev: 1,
+            opened_at: now,
+            threshold: Some(Threshold::in_(wait, now)),
+            waits_for: None,
+            launch_not_before: None,
+            settling: false,
+        }
+    }
+
+    /// How many runners it lacks.
+    pub fn short(&self) -> u32 {
+        if !self.state.open() {
+            return 0;
+        }
+        self.ask.count.saturating_sub(u32::try_from(self.members.len()).unwrap_or(u32::MAX))
+    }
+
+    /// It waits for something: a runner, or a runner's readiness.
+    pub fn waiting(&self) -> bool {
+        match self.state {
+            ClaimState::Pending => true,
+            ClaimState::Ready { .. } => self.short() > 0,
+            ClaimState::Released { .. } | ClaimState::Failed { .. } => false,
+        }
+    }
+
+    /// When its members' time is over, once that is known.
+    pub fn until(&self) -> Option<Threshold> {
+        match self.state {
+            ClaimState::Ready { .. } => self.threshold,
+            ClaimState::Pending | ClaimState::Released { .. } | ClaimState::Failed { .. } => None,
+        }
+    }
+
+    /// The claim with one more runner; conditional on the claim being open as it was read.
+    #[must_use]
+    pub fn gaining(&self, members: impl IntoIterator<Item = Member>) -> Self {
+        let mut after = self.clone();
+        after.members.extend(members);
+        after.rev += 1;
+        after
+    }
+
+    /// The claim without the members that no longer count.
+    #[must_use]
+    pub fn losing(&self, lost: &[(Member, String)]) -> Self {
+        let mut after = self.clone();
+        after.members.retain(|member| !lost.iter().any(|(gone, _)| gone == member));
+        after.rev += 1;
+        after
+    }
+
+    #[must_use]
+    pub fn waiting_for(&self, what: Option<String>, launch_not_before: Option<Timestamp>) -> Self {
+        Self { waits_for: what, launch_not_before, rev: self.rev + 1, ..self.clone() }
+    }
+
+    #[must_use]
+    pub fn released(&self, why: &str, now: Timestamp) -> Self {
+        self.ended(ClaimState::Released { at: now, why: why.to_owned() })
+    }
+
+    #[must_use]
+    pub fn failed(&self, why: &str, now: Timestamp) -> Self {
+        self.ended(ClaimState::Failed { at: now, why: why.to_owned() })
+    }
+
+    fn ended(&self, state: ClaimState) -> Self {
+        Self {
+            state,
+            rev: self.rev + 1,
+            threshold: None,
+            waits_for: None,
+            settling: !self.members.is_empty(),
+            ..self.clone()
+        }
+    }
+
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        Self { settling: false, rev: self.rev + 1, ..self.clone() }
+    }
+}
+
+/// What a request to open a claim comes to, beside the latest claim with the same key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opening {
+    /// There is none, or it has ended: a new one, in the place of `replaces`.
+    New { replaces: Option<ClaimId> },
+    /// The same request again.
+    Same,
+    /// The same key, asked for otherwise.
+    Conflict,
+}
+
+pub fn decide_opening(latest: Option<&Claim>, ask: &Ask) -> Opening {
+    match latest {
+        None => Opening::New { replaces: None },
+        Some(claim) if !claim.state.open() => Opening::New { replaces: Some(claim.id.clone()) },
+        Some(claim) if &claim.ask == ask => Opening::Same,
+        Some(_) => Opening::Conflict,
+    }
+}

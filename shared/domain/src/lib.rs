@@ -1,0 +1,14 @@
+//! What a pool, a runner and a claim are, and every decision about them. Pure: no async, no I/O, no clock, no randomness.
+
+pub mod audit;
+pub mod brake;
+pub mod claim;
+pub mod ids;
+pub mod pool;
+pub mod runner;
+pub mod spec;
+pub mod time;
+
+pub use audit::{Actor, AuditEntry};
+pub use ids::{ClaimId, Epoch, IdError, Label, LaunchId, Owner, PoolName, RunnerId, TaskId, Workflow};
+pub use time::{Threshold, Timestamp};

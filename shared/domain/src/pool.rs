@@ -1,0 +1,263 @@
+//! A pool: a named set of interchangeable runners, and the rules that they live by.
+
+use crate::ids::PoolName;
+use crate::spec::Offer;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    pub name: PoolName,
+    pub source: Source,
+    /// Taken out of the pools file while runners lived: it gets no new ones, and its idle ones go.
+    pub retired: bool,
+    pub rules: Rules,
+}
+
+/// Where a pool's definition comes from, and so where it may be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    File,
+    Api,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    pub backend: BackendKind,
+    pub dispatch: Dispatch,
+    pub clean: Clean,
+    pub max: u32,
+    pub min_idle: u32,
+    pub limits: Limits,
+    /// What each machine that this pool launches will be. A registered machine brings an offer of its own.
+    pub offer: Offer,
+    pub commands: Commands,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendKind {
+    Local,
+    Ec2,
+    Proxmox,
+    Qemu,
+    BareMetal,
+}
+
+impl BackendKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Ec2 => "ec2",
+            Self::Proxmox => "proxmox",
+            Self::Qemu => "qemu",
+            Self::BareMetal => "bare_metal",
+        }
+    }
+
+    /// A kept runner outlives its holders: it is reset, never terminated for its own sake.
+    pub fn kept(self) -> bool {
+        match self {
+            Self::Proxmox | Self::Qemu | Self::BareMetal => true,
+            Self::Local | Self::Ec2 => false,
+        }
+    }
+
+    /// Whether machines are made on demand. The others are registered by an operator.
+    pub fn launches(self) -> bool {
+        match self {
+            Self::Local | Self::Ec2 => true,
+            Self::Proxmox | Self::Qemu | Self::BareMetal => false,
+        }
+    }
+
+    /// Whether a machine can be rolled back to a restore point.
+    pub fn rolls_back(self) -> bool {
+        match self {
+            Self::Proxmox | Self::Qemu => true,
+            Self::Local | Self::Ec2 | Self::BareMetal => false,
+        }
+    }
+}
+
+/// Who hands work to a pool's runners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dispatch {
+    Claim,
+    Hook,
+    Lease,
+}
+
+impl Dispatch {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Hook => "hook",
+            Self::Lease => "lease",
+        }
+    }
+}
+
+/// What must be proven before a runner is used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clean {
+    /// A new machine.
+    Replace,
+    /// A rollback to a checkpoint.
+    Reset,
+    /// A command that succeeded.
+    Cleanup,
+    /// Nothing.
+    Keep,
+}
+
+/// How long each state may last, and how often an agent is heard from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    pub idle: Duration,
+    pub created: Duration,
+    pub claimed: Duration,
+    pub wait: Duration,
+    pub releasing: Duration,
+    pub resetting: Duration,
+    pub terminating: Duration,
+    pub max_runtime: Duration,
+    pub heartbeat: Duration,
+    /// How long after its threshold an agent that nobody stopped ends its host by itself: the time that refresh has to decide.
+    pub grace: Duration,
+    /// How long one command of the operator's may take: pre-runner script, register, deregister, cleanup.
+    pub command: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let minutes = |n: u64| Duration::from_secs(n * 60);
+        Self {
+            idle: minutes(5),
+            created: minutes(10),
+            claimed: minutes(2),
+            wait: minutes(15),
+            releasing: minutes(5),
+            resetting: minutes(5),
+            terminating: minutes(1),
+            max_runtime: minutes(30),
+            heartbeat: Duration::from_secs(15),
+            grace: minutes(2),
+            command: minutes(2),
+        }
+    }
+}
+
+impl Limits {
+    /// An agent not heard from for this long is silent.
+    pub fn silence(&self) -> Duration {
+        self.heartbeat * 4
+    }
+}
+
+/// The operator's own scripts. Values reach them in environment variables, and are never spliced in.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Commands {
+    /// Runs once on a new machine; the runner is ready only if it succeeds.
+    pub pre_runner: Option<String>,
+    pub register: Option<String>,
+    /// The CI system's runner program, which stays in the foreground while the runner is registered.
+    pub run: Option<String>,
+    pub deregister: Option<String>,
+    pub cleanup: Option<String>,
+}
+
+/// A rule that can't hold: `field` is its name in the pools file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct RuleError {
+    pub field: &'static str,
+    pub problem: String,
+}
+
+/// The largest pool: a claim lists its runners in one record.
+pub const LARGEST_POOL: u32 = 1_000;
+
+impl Rules {
+    /// The first rule that contradicts another or itself.
+    pub fn check(&self) -> Result<(), RuleError> {
+        let wrong = |field, problem: String| Err(RuleError { field, problem });
+        if self.max == 0 || self.max > LARGEST_POOL {
+            return wrong("max", format!("must be from 1 to {LARGEST_POOL}, is {}", self.max));
+        }
+        if self.min_idle > self.max {
+            return wrong("min_idle", format!("is {}, but max is only {}", self.min_idle, self.max));
+        }
+        if self.min_idle > 0 && !self.backend.launches() {
+            return wrong(
+                "min_idle",
+                format!("{} machines are registered, not launched", self.backend.name()),
+            );
+        }
+        if self.clean == Clean::Reset && !self.backend.rolls_back() {
+            return wrong(
+                "clean",
+                format!(
+                    "\"reset\" needs a backend with snapshots; {} has none: use cleanup, replace or keep",
+                    self.backend.name()
+                ),
+            );
+        }
+        if self.clean == Clean::Replace && self.backend.kept() {
+            return wrong(
+                "clean",
+                format!("a {} machine is kept, and can't be replaced", self.backend.name()),
+            );
+        }
+        if self.clean == Clean::Cleanup
+            && self.backend == BackendKind::BareMetal
+            && self.commands.cleanup.is_none()
+        {
+            return wrong("cleanup_cmd", "is needed: clean = \"cleanup\" proves that it ran".to_owned());
+        }
+        if self.offer.spec.cpu == 0 || self.offer.spec.memory_mb == 0 {
+            return wrong("cpu", "cpu and memory_mb must be above 0".to_owned());
+        }
+        for (field, limit) in self.limits.named() {
+            if limit.is_zero() || limit > Duration::from_secs(30 * 24 * 3600) {
+                return wrong(field, "must be above 0 and at most 30 days".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Limits {
+    /// Each limit by the name of its key in the pools file, without the unit.
+    pub fn named(&self) -> [(&'static str, Duration); 11] {
+        let Self {
+            idle,
+            created,
+            claimed,
+            wait,
+            releasing,
+            resetting,
+            terminating,
+            max_runtime,
+            heartbeat,
+            grace,
+            command,
+        } = self;
+        [
+            ("idle", *idle),
+            ("created", *created),
+            ("claimed", *claimed),
+            ("wait", *wait),
+            ("releasing", *releasing),
+            ("resetting", *resetting),
+            ("terminating", *terminating),
+            ("max_runtime", *max_runtime),
+            ("heartbeat", *heartbeat),
+            ("grace", *grace),
+            ("command", *command),
+        ]
+    }
+}

@@ -1,0 +1,56 @@
+//! When to look whether a runner still lives, and what a look sees. A heartbeat itself changes no index: it is looked at when due.
+
+use crate::pool::Limits;
+use crate::runner::{Runner, RunnerState};
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Its launch was never confirmed: call the provider again.
+    Unlaunched,
+    Heard,
+    Silent,
+}
+
+/// What there is to see at `now`, or nothing for a state that is not looked at.
+/// Silence is counted from `listening_since` at the earliest: while the control plane itself was away, nobody could be heard.
+pub fn look(runner: &Runner, limits: &Limits, listening_since: Timestamp, now: Timestamp) -> Option<Look> {
+    match &runner.state {
+        RunnerState::Created { launched_at: None, .. } => Some(Look::Unlaunched),
+        RunnerState::Created { launched_at: Some(_), .. }
+        | RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. } => {
+            let heard_at = last_heard(runner).max(listening_since);
+            Some(if now.since(heard_at) >= limits.silence() { Look::Silent } else { Look::Heard })
+        }
+        RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => None,
+    }
+}
+
+/// When the next look is due, if the runner stays as it is.
+pub fn next_look(runner: &Runner, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
+    match &runner.state {
+        RunnerState::Created { launched_at: None, .. } => Some(now.after(limits.heartbeat)),
+        RunnerState::Created { launched_at: Some(_), .. }
+        | RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. } => {
+            let expected = last_heard(runner).after(limits.silence());
+            Some(if expected > now { expected } else { now.after(limits.silence()) })
+        }
+        RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => None,
+    }
+}
+
+fn last_heard(runner: &Runner) -> Timestamp {
+    runner.seen_at.map_or(runner.entered_at, |seen_at| seen_at.max(runner.entered_at))
+}

@@ -1,0 +1,251 @@
+//! A runner: one machine with an agent, as the ledger knows it. What may become of it is decided in `decide`.
+
+mod decide;
+mod desired;
+mod event;
+mod liveness;
+
+pub use decide::{Change, Decision, Refusal, decide};
+pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
+pub use event::{Hold, Presence, Removal, RunnerEvent};
+pub use liveness::{Look, look, next_look};
+
+use crate::ids::{ClaimId, Epoch, LaunchId, PoolName, RunnerId, TaskId};
+use crate::spec::Offer;
+use crate::time::{Threshold, Timestamp};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runner {
+    pub id: RunnerId,
+    pub pool: PoolName,
+    pub epoch: Epoch,
+    /// Counts the writes to this record; heartbeats are not counted.
+    pub rev: u64,
+    pub state: RunnerState,
+    pub entered_at: Timestamp,
+    /// None where nothing can get stuck: quarantined (a person must look) and terminated.
+    pub threshold: Option<Threshold>,
+    pub kept: bool,
+    pub offer: Offer,
+    pub launch: LaunchId,
+    pub provider_id: Option<String>,
+    pub credential: Option<Credential>,
+    pub boot_id: Option<String>,
+    pub proof: Option<CleanProof>,
+    /// An operator asked for it to go once its holder is done.
+    pub draining: bool,
+    /// The last heartbeat, kept beside the record: a heartbeat is no change of it.
+    #[serde(skip)]
+    pub seen_at: Option<Timestamp>,
+    /// When a queue was last told that this runner is idle.
+    #[serde(skip)]
+    pub announced_at: Option<Timestamp>,
+}
+
+/// What its agent proved at bootstrap, and must prove again at each call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credential {
+    /// SHA-256 of the agent's token, in hex.
+    pub token_sha256: String,
+    pub machine_id: String,
+}
+
+/// How it is known that a runner is clean.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CleanProof {
+    pub how: ProofKind,
+    pub at: Timestamp,
+    pub task: Option<TaskId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofKind {
+    NewMachine,
+    Cleanup,
+    /// The pool asks for no proof.
+    Keep,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum RunnerState {
+    /// The launch intent is written, then the machine is launched; not ready yet.
+    Created {
+        hold: Option<Hold>,
+        launched_at: Option<Timestamp>,
+    },
+    /// Being cleaned; the only way back into the pool.
+    Resetting {
+        attempt: u32,
+        not_before: Timestamp,
+        why: String,
+    },
+    Idle,
+    /// Taken from the pool, not yet registered for its holder.
+    Claimed {
+        hold: Hold,
+    },
+    /// Its holder may use it. `leaving`: the provider will take it away, so its holder needs another.
+    Running {
+        hold: Hold,
+        leaving: bool,
+    },
+    /// Told to deregister and stop.
+    Releasing {
+        hold: Hold,
+    },
+    /// A person must look.
+    Quarantined {
+        why: String,
+    },
+    /// Intent committed; the provider is told, and has not confirmed yet.
+    Terminating {
+        why: String,
+        told: u32,
+    },
+    Terminated {
+        why: String,
+    },
+}
+
+/// A state without its data, for conditions, indexes, counts and tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateName {
+    Created,
+    Resetting,
+    Idle,
+    Claimed,
+    Running,
+    Releasing,
+    Quarantined,
+    Terminating,
+    Terminated,
+}
+
+impl StateName {
+    pub const ALL: [Self; 9] = [
+        Self::Created,
+        Self::Resetting,
+        Self::Idle,
+        Self::Claimed,
+        Self::Running,
+        Self::Releasing,
+        Self::Quarantined,
+        Self::Terminating,
+        Self::Terminated,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Resetting => "resetting",
+            Self::Idle => "idle",
+            Self::Claimed => "claimed",
+            Self::Running => "running",
+            Self::Releasing => "releasing",
+            Self::Quarantined => "quarantined",
+            Self::Terminating => "terminating",
+            Self::Terminated => "terminated",
+        }
+    }
+
+    /// Within an epoch the rank only rises.
+    pub fn rank(self) -> u8 {
+        match self {
+            Self::Created | Self::Resetting => 0,
+            Self::Idle => 1,
+            Self::Claimed => 2,
+            Self::Running => 3,
+            Self::Releasing => 4,
+            Self::Quarantined => 5,
+            Self::Terminating => 6,
+            Self::Terminated => 7,
+        }
+    }
+
+    pub fn live(self) -> bool {
+        self != Self::Terminated
+    }
+}
+
+impl std::fmt::Display for StateName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl RunnerState {
+    pub fn name(&self) -> StateName {
+        match self {
+            Self::Created { .. } => StateName::Created,
+            Self::Resetting { .. } => StateName::Resetting,
+            Self::Idle => StateName::Idle,
+            Self::Claimed { .. } => StateName::Claimed,
+            Self::Running { .. } => StateName::Running,
+            Self::Releasing { .. } => StateName::Releasing,
+            Self::Quarantined { .. } => StateName::Quarantined,
+            Self::Terminating { .. } => StateName::Terminating,
+            Self::Terminated { .. } => StateName::Terminated,
+        }
+    }
+
+    /// The claim that has, or still had a moment ago, the use of this runner.
+    pub fn hold(&self) -> Option<&Hold> {
+        match self {
+            Self::Created { hold, .. } => hold.as_ref(),
+            Self::Claimed { hold } | Self::Running { hold, .. } | Self::Releasing { hold } => Some(hold),
+            Self::Resetting { .. }
+            | Self::Idle
+            | Self::Quarantined { .. }
+            | Self::Terminating { .. }
+            | Self::Terminated { .. } => None,
+        }
+    }
+}
+
+impl Runner {
+    /// A launch intent: written before the provider is called.
+    pub fn intent(new: NewRunner, now: Timestamp) -> Self {
+        let NewRunner { id, pool, launch, offer, kept, hold, epoch, threshold } = new;
+        Self {
+            id,
+            pool,
+            epoch,
+            rev: 1,
+            state: RunnerState::Created { hold, launched_at: None },
+            entered_at: now,
+            threshold: Some(threshold),
+            kept,
+            offer,
+            launch,
+            provider_id: None,
+            credential: None,
+            boot_id: None,
+            proof: None,
+            draining: false,
+            seen_at: None,
+            announced_at: None,
+        }
+    }
+
+    /// Whether `claim` holds this runner in this epoch.
+    pub fn held_by(&self, claim: &ClaimId) -> bool {
+        self.state.hold().is_some_and(|hold| &hold.claim == claim)
+    }
+}
+
+/// What is decided about a runner before it exists.
+#[derive(Debug, Clone)]
+pub struct NewRunner {
+    pub id: RunnerId,
+    pub pool: PoolName,
+    pub launch: LaunchId,
+    pub offer: Offer,
+    pub kept: bool,
+    pub hold: Option<Hold>,
+    pub epoch: Epoch,
+    pub threshold: Threshold,
+}

@@ -1,0 +1,129 @@
+//! Walks every state × event, and holds the table in ARCHITECTURE.md to what the code decides.
+//! `UPDATE=1 cargo test -p motorpool-domain --test state_table` writes it anew.
+
+mod samples;
+
+use motorpool_domain::pool::Clean;
+use motorpool_domain::runner::{Decision, Refusal, RunnerEvent, RunnerState, StateName, decide};
+use samples::{NOW, events, in_state, rules};
+use std::fmt::Write;
+use std::time::Duration;
+
+const BEGIN: &str = "<!-- state table: rendered from the code -->\n";
+const END: &str = "<!-- end of state table -->";
+
+#[test]
+fn the_state_table_in_the_architecture_page_is_what_the_code_decides() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (head, rest) = page.split_once(BEGIN).expect("the page has a place for the table");
+    let (shown, tail) = rest.split_once(END).expect("the table's place has an end");
+    let table = render();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, format!("{head}{BEGIN}{table}{END}{tail}")).unwrap();
+        return;
+    }
+    assert_eq!(shown, table, "run again with UPDATE=1, and read the difference");
+}
+
+#[test]
+fn inv_01_no_event_lowers_epoch_or_rank_in_any_state() {
+    for state in StateName::ALL {
+        for kept in [false, true] {
+            for (name, event) in events() {
+                let before = in_state(state, kept);
+                let Decision::Change(change) = decide(&before, &event, &rules(Clean::Cleanup), at(&event))
+                else {
+                    continue;
+                };
+                let (from, to) =
+                    ((before.epoch, state.rank()), (change.after.epoch, change.after.state.name().rank()));
+                assert!(from <= to, "{state} × {name}: {from:?} to {to:?}");
+                assert_eq!(change.after.rev, before.rev + 1, "{state} × {name} counts as one write");
+            }
+        }
+    }
+}
+
+#[test]
+fn inv_01_terminated_absorbs_every_event() {
+    for (name, event) in events() {
+        let before = in_state(StateName::Terminated, false);
+        let decision = decide(&before, &event, &rules(Clean::Cleanup), at(&event));
+        assert!(!matches!(decision, Decision::Change(_)), "{name}");
+    }
+}
+
+#[test]
+fn what_moves_a_runner_forward_is_refused_once_its_time_is_over() {
+    let late = NOW.after(Duration::from_secs(61));
+    for (state, event) in [
+        (StateName::Created, RunnerEvent::Ready { until: None }),
+        (StateName::Idle, RunnerEvent::Taken { hold: samples::hold() }),
+        (StateName::Claimed, RunnerEvent::Registered { until: None }),
+        (StateName::Running, RunnerEvent::Release { why: String::new() }),
+        (StateName::Releasing, RunnerEvent::Deregistered),
+    ] {
+        let decision = decide(&in_state(state, false), &event, &rules(Clean::Cleanup), late);
+        assert_eq!(decision, Decision::Refuse(Refusal::Expired), "{state}");
+    }
+}
+
+#[test]
+fn inv_14_refresh_does_nothing_to_a_runner_whose_threshold_lies_ahead() {
+    for state in StateName::ALL {
+        for kept in [false, true] {
+            let event = RunnerEvent::ThresholdPassed { needed: false };
+            let decision = decide(&in_state(state, kept), &event, &rules(Clean::Cleanup), NOW);
+            assert_eq!(decision, Decision::Stay, "{state}");
+        }
+    }
+}
+
+fn at(event: &RunnerEvent) -> motorpool_domain::Timestamp {
+    match event {
+        RunnerEvent::ThresholdPassed { .. } => NOW.after(Duration::from_secs(61)),
+        _ => NOW,
+    }
+}
+
+fn render() -> String {
+    let mut table = String::from("| event |");
+    for state in StateName::ALL {
+        write!(table, " {state} |").unwrap();
+    }
+    table.push_str("\n| --- |");
+    table.push_str(&" --- |".repeat(StateName::ALL.len()));
+    table.push('\n');
+    for (name, event) in events() {
+        write!(table, "| {name} |").unwrap();
+        for state in StateName::ALL {
+            let cells: Vec<String> =
+                [false, true].into_iter().map(|kept| cell(state, kept, &event)).collect();
+            match cells.as_slice() {
+                [one, other] if one != other => write!(table, " {one}; kept: {other} |").unwrap(),
+                [one, ..] => write!(table, " {one} |").unwrap(),
+                [] => unreachable!("there are two cells"),
+            }
+        }
+        table.push('\n');
+    }
+    table
+}
+
+fn cell(state: StateName, kept: bool, event: &RunnerEvent) -> String {
+    let mut before = in_state(state, kept);
+    if let (
+        RunnerState::Created { launched_at, .. },
+        RunnerEvent::Launched { .. } | RunnerEvent::LaunchFailed { .. },
+    ) = (&mut before.state, event)
+    {
+        *launched_at = None;
+    }
+    match decide(&before, event, &rules(Clean::Cleanup), at(event)) {
+        Decision::Stay => "·".to_owned(),
+        Decision::Refuse(_) => "✗".to_owned(),
+        Decision::Change(change) if change.after.state.name() == state => "noted".to_owned(),
+        Decision::Change(change) => format!("**{}**", change.after.state.name()),
+    }
+}

@@ -1,0 +1,51 @@
+//! The agent's side: bootstrap, and sync with its long poll.
+
+use super::Answer;
+use crate::App;
+use crate::auth::AgentToken;
+use crate::extract::Body;
+use crate::poll::{Look, Patience, long_poll};
+use axum::Json;
+use axum::extract::State;
+use motorpool_control::Synced;
+use motorpool_control::ports::doorbell::Bell;
+use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncAnswer, SyncRequest};
+use std::time::Duration;
+
+/// Redeems a launch secret with the hash of a token that the agent made
+///
+/// The same hash again succeeds, since the answer may have been lost; another is refused.
+#[utoipa::path(
+    post, path = "/agent/bootstrap", operation_id = "bootstrap_agent", tag = "agent",
+    request_body = BootstrapRequest, security(()),
+    responses((status = 200, description = "From now on its token is good", body = BootstrapAnswer))
+)]
+pub(super) async fn bootstrap(
+    State(app): State<App>,
+    Body(request): Body<BootstrapRequest>,
+) -> Answer<BootstrapAnswer> {
+    Ok(Json(app.control.bootstrap(request).await?))
+}
+
+/// Tells what the agent observes, and asks what should be
+///
+/// With `wait_ms` the answer waits for something new to say, at most a minute.
+#[utoipa::path(
+    post, path = "/agent/sync", operation_id = "sync_agent", tag = "agent",
+    request_body = SyncRequest, security(("runner" = [])),
+    responses((status = 200, description = "What should be", body = SyncAnswer))
+)]
+pub(super) async fn sync(
+    AgentToken(token): AgentToken,
+    State(app): State<App>,
+    Body(request): Body<SyncRequest>,
+) -> Answer<SyncAnswer> {
+    let wait = Duration::from_millis(request.wait_ms).min(app.limits.longest_wait);
+    let listening = app.bells.listen(Bell::Runner(request.runner.clone()));
+    let patience = Patience { wait, recheck: wait, margin: app.limits.request };
+    let answer = long_poll(listening, patience, || async {
+        let Synced { answer, news } = app.control.sync(&token, &request).await?;
+        Ok(if news { Look::Settled(answer) } else { Look::Unsettled(answer) })
+    });
+    Ok(Json(answer.await?))
+}

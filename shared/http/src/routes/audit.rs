@@ -1,0 +1,37 @@
+//! The audit log of one subject.
+
+use super::Answer;
+use super::paging::page;
+use crate::App;
+use crate::auth::Known;
+use crate::extract::Asked;
+use axum::Json;
+use axum::extract::State;
+use motorpool_wire::api::AuditPage;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Audit {
+    /// A runner's id, a claim's id (`c-…`), or `pool:NAME`.
+    subject: String,
+    /// How many at most, 1 to 500; by default 100.
+    limit: Option<u32>,
+    /// `next` of the page before.
+    after: Option<String>,
+}
+
+/// Tells who did what to a subject, from, to, and why
+#[utoipa::path(
+    get, path = "/audit", tag = "operations", params(Audit),
+    responses((status = 200, description = "One page", body = AuditPage))
+)]
+pub(super) async fn audit(
+    Known(caller): Known,
+    State(app): State<App>,
+    Asked(Audit { subject, limit, after }): Asked<Audit>,
+) -> Answer<AuditPage> {
+    Ok(Json(app.control.audit(&caller, &subject, page(limit, after)?).await?))
+}

@@ -1,0 +1,142 @@
+//! Claims: provision, claim one, release, follow, list, and why.
+
+use super::paging::page;
+use super::{Answer, StatusAnswer};
+use crate::App;
+use crate::auth::Known;
+use crate::envelope::Refusal;
+use crate::extract::{Asked, Body, Id};
+use crate::poll::{Look, Patience, long_poll};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use motorpool_control::ports::doorbell::Bell;
+use motorpool_domain::{ClaimId, PoolName};
+use motorpool_wire::api::{ClaimRequest, ClaimView, ClaimsPage, ProvisionRequest, ReleaseRequest, WhyView};
+use serde::Deserialize;
+use std::time::Duration;
+use utoipa::IntoParams;
+
+/// A ring may be lost, or come from another process.
+const RECHECK: Duration = Duration::from_secs(1);
+
+/// Asks for runners
+///
+/// Takes idle ones that fit and launches the shortfall. Asking again with the same parameters gives the same claim.
+#[utoipa::path(
+    post, path = "/provision", tag = "claims", request_body = ProvisionRequest,
+    responses((status = 202, description = "The claim, most likely still pending", body = ClaimView))
+)]
+pub(super) async fn provision(
+    Known(caller): Known,
+    State(app): State<App>,
+    Body(request): Body<ProvisionRequest>,
+) -> StatusAnswer<ClaimView> {
+    Ok((StatusCode::ACCEPTED, Json(app.control.provision(&caller, request).await?)))
+}
+
+/// Takes one idle runner now, or none
+#[utoipa::path(
+    post, path = "/claim", operation_id = "claim_one", tag = "claims", request_body = ClaimRequest,
+    responses((status = 200, description = "The claim; 404 if the pool is empty", body = ClaimView))
+)]
+pub(super) async fn claim(
+    Known(caller): Known,
+    State(app): State<App>,
+    Body(request): Body<ClaimRequest>,
+) -> Answer<ClaimView> {
+    Ok(Json(app.control.claim_now(&caller, request).await?))
+}
+
+/// Gives back what a workflow holds
+///
+/// Repeating it is harmless.
+#[utoipa::path(
+    post, path = "/release", tag = "claims", request_body = ReleaseRequest,
+    responses((status = 202, description = "The claim, released", body = ClaimView))
+)]
+pub(super) async fn release(
+    Known(caller): Known,
+    State(app): State<App>,
+    Body(request): Body<ReleaseRequest>,
+) -> StatusAnswer<ClaimView> {
+    Ok((StatusCode::ACCEPTED, Json(app.control.release(&caller, request).await?)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Follow {
+    /// How many seconds the answer may wait for the claim to be no longer pending, 0 to 60.
+    #[param(maximum = 60)]
+    wait: Option<u64>,
+}
+
+/// Shows a claim
+///
+/// With `wait` it answers as soon as the claim is no longer pending, or when the time is over.
+#[utoipa::path(
+    get, path = "/claims/{claim}", operation_id = "view_claim", tag = "claims",
+    params(("claim" = String, Path, description = "`c-…`"), Follow),
+    responses((status = 200, description = "The claim", body = ClaimView))
+)]
+pub(super) async fn follow(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(claim): Id<ClaimId>,
+    Asked(Follow { wait }): Asked<Follow>,
+) -> Answer<ClaimView> {
+    let wait = Duration::from_secs(wait.unwrap_or_default());
+    if wait > app.limits.longest_wait {
+        return Err(Refusal::invalid(
+            format!("wait must be 0 to {} seconds", app.limits.longest_wait.as_secs()),
+            "ask again when the answer comes, as often as you like",
+        ));
+    }
+    let listening = app.bells.listen(Bell::Claim(claim.clone()));
+    let patience = Patience { wait, recheck: RECHECK, margin: app.limits.request };
+    let view = long_poll(listening, patience, || async {
+        let view = app.control.view_claim(&caller, &claim).await?;
+        Ok(if view.state == "pending" { Look::Unsettled(view) } else { Look::Settled(view) })
+    });
+    Ok(Json(view.await?))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct List {
+    #[param(value_type = String)]
+    pool: PoolName,
+    /// How many at most, 1 to 500; by default 100.
+    limit: Option<u32>,
+    /// `next` of the page before.
+    after: Option<String>,
+}
+
+/// Lists a pool's claims
+#[utoipa::path(
+    get, path = "/claims", operation_id = "list_claims", tag = "claims", params(List),
+    responses((status = 200, description = "One page", body = ClaimsPage))
+)]
+pub(super) async fn list(
+    Known(caller): Known,
+    State(app): State<App>,
+    Asked(List { pool, limit, after }): Asked<List>,
+) -> Answer<ClaimsPage> {
+    Ok(Json(app.control.list_claims(&caller, &pool, page(limit, after)?).await?))
+}
+
+/// Tells why a claim waits, or how it ended
+#[utoipa::path(
+    get, path = "/claims/{claim}/why", operation_id = "why_claim", tag = "claims",
+    params(("claim" = String, Path, description = "`c-…`")),
+    responses((status = 200, description = "Its story", body = WhyView))
+)]
+pub(super) async fn why(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(claim): Id<ClaimId>,
+) -> Answer<WhyView> {
+    Ok(Json(app.control.why(&caller, &claim).await?))
+}

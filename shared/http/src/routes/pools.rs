@@ -1,0 +1,72 @@
+//! Pools: set, show, list, delete.
+
+use super::Answer;
+use crate::App;
+use crate::auth::Known;
+use crate::envelope::Refusal;
+use crate::extract::{Body, Id};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use motorpool_domain::PoolName;
+use motorpool_wire::api::{PoolView, PoolsPage};
+use motorpool_wire::pool_settings::PoolSettings;
+
+/// Lists the pools
+#[utoipa::path(
+    get, path = "/pools", operation_id = "list_pools", tag = "pools",
+    responses((status = 200, description = "All of them", body = PoolsPage))
+)]
+pub(super) async fn list(Known(caller): Known, State(app): State<App>) -> Answer<PoolsPage> {
+    Ok(Json(app.control.list_pools(&caller).await?))
+}
+
+/// Makes a pool, or changes its settings
+///
+/// For the operator. A pool that stands in the server's file is changed there.
+#[utoipa::path(
+    put, path = "/pools/{pool}", operation_id = "put_pool", tag = "pools",
+    params(("pool" = String, Path, description = "Its name")),
+    request_body = PoolSettings, security(("operator" = [])),
+    responses((status = 200, description = "The pool as it is now", body = PoolView))
+)]
+pub(super) async fn put(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(pool): Id<PoolName>,
+    Body(settings): Body<PoolSettings>,
+) -> Answer<PoolView> {
+    Ok(Json(app.control.put_pool(&caller, pool, settings).await?))
+}
+
+/// Shows a pool, with its counts
+#[utoipa::path(
+    get, path = "/pools/{pool}", operation_id = "view_pool", tag = "pools",
+    params(("pool" = String, Path, description = "Its name")),
+    responses((status = 200, description = "The pool", body = PoolView))
+)]
+pub(super) async fn view(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(pool): Id<PoolName>,
+) -> Answer<PoolView> {
+    Ok(Json(app.control.view_pool(&caller, &pool).await?))
+}
+
+/// Deletes a pool
+///
+/// For the operator.
+#[utoipa::path(
+    delete, path = "/pools/{pool}", operation_id = "delete_pool", tag = "pools",
+    params(("pool" = String, Path, description = "Its name")),
+    security(("operator" = [])),
+    responses((status = 204, description = "It takes no claims any more"))
+)]
+pub(super) async fn delete(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(pool): Id<PoolName>,
+) -> Result<StatusCode, Refusal> {
+    app.control.delete_pool(&caller, &pool).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

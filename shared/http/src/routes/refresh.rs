@@ -1,0 +1,46 @@
+//! Refresh, by hand. In `serve` a ticker calls the same use case.
+
+use super::Answer;
+use crate::App;
+use crate::auth::Known;
+use crate::extract::Asked;
+use axum::Json;
+use axum::extract::State;
+use motorpool_control::SweepWish;
+use motorpool_wire::api::RefreshReport;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Refresh {
+    /// `now`: sweep although none is due.
+    #[param(inline)]
+    sweep: Option<Sweep>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Sweep {
+    Now,
+}
+
+/// Heals what is due
+///
+/// For the operator. It takes no body.
+#[utoipa::path(
+    post, path = "/refresh", tag = "operations", params(Refresh), security(("operator" = [])),
+    responses((status = 200, description = "What it did", body = RefreshReport))
+)]
+pub(super) async fn refresh(
+    Known(caller): Known,
+    State(app): State<App>,
+    Asked(Refresh { sweep }): Asked<Refresh>,
+) -> Answer<RefreshReport> {
+    let wish = match sweep {
+        Some(Sweep::Now) => SweepWish::Now,
+        None => SweepWish::IfDue,
+    };
+    Ok(Json(app.control.refresh(&caller, wish).await?))
+}

@@ -1,0 +1,154 @@
+//! Runners: register a machine of one's own, show, list, remove, take out of quarantine, give a new secret.
+
+use super::paging::page;
+use super::{Answer, StatusAnswer};
+use crate::App;
+use crate::auth::Known;
+use crate::envelope::Refusal;
+use crate::extract::{Asked, Body, Id};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use motorpool_domain::runner::{Removal, StateName};
+use motorpool_domain::{PoolName, RunnerId};
+use motorpool_wire::api::{RegisterRunnerRequest, RegisteredRunner, RunnerView, RunnersPage};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+/// Registers a machine of the operator's own
+///
+/// For the operator. The answer holds the secret for its agent, shown once.
+#[utoipa::path(
+    post, path = "/runners", operation_id = "register_runner", tag = "runners",
+    request_body = RegisterRunnerRequest, security(("operator" = [])),
+    responses((status = 201, description = "Its bootstrap secret", body = RegisteredRunner))
+)]
+pub(super) async fn register(
+    Known(caller): Known,
+    State(app): State<App>,
+    Body(request): Body<RegisterRunnerRequest>,
+) -> StatusAnswer<RegisteredRunner> {
+    Ok((StatusCode::CREATED, Json(app.control.register_runner(&caller, request).await?)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct List {
+    #[param(value_type = String)]
+    pool: PoolName,
+    /// Only those in this state.
+    #[param(value_type = Option<String>)]
+    state: Option<StateName>,
+    /// How many at most, 1 to 500; by default 100.
+    limit: Option<u32>,
+    /// `next` of the page before.
+    after: Option<String>,
+}
+
+/// Lists a pool's runners
+#[utoipa::path(
+    get, path = "/runners", operation_id = "list_runners", tag = "runners", params(List),
+    responses((status = 200, description = "One page", body = RunnersPage))
+)]
+pub(super) async fn list(
+    Known(caller): Known,
+    State(app): State<App>,
+    Asked(List { pool, state, limit, after }): Asked<List>,
+) -> Answer<RunnersPage> {
+    Ok(Json(app.control.list_runners(&caller, &pool, state, page(limit, after)?).await?))
+}
+
+/// Shows a runner
+#[utoipa::path(
+    get, path = "/runners/{runner}", operation_id = "view_runner", tag = "runners",
+    params(("runner" = String, Path, description = "Its id")),
+    responses((status = 200, description = "The runner", body = RunnerView))
+)]
+pub(super) async fn view(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(runner): Id<RunnerId>,
+) -> Answer<RunnerView> {
+    Ok(Json(app.control.view_runner(&caller, &runner).await?))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Remove {
+    /// Once its holder is done. Not together with `force`.
+    #[serde(default)]
+    drain: bool,
+    /// At once, whoever holds it. Not together with `drain`.
+    #[serde(default)]
+    force: bool,
+}
+
+impl Remove {
+    fn removal(self) -> Result<Removal, Refusal> {
+        let Self { drain, force } = self;
+        match (drain, force) {
+            (false, false) => Ok(Removal::IfFree),
+            (true, false) => Ok(Removal::Drain),
+            (false, true) => Ok(Removal::Force),
+            (true, true) => Err(Refusal::invalid(
+                "drain and force are asked for at once",
+                "drain waits for the runner's holder, force does not: leave one out",
+            )),
+        }
+    }
+}
+
+/// Removes a runner
+///
+/// For the operator. 409 while somebody holds it, unless `drain` or `force` is asked for.
+#[utoipa::path(
+    delete, path = "/runners/{runner}", operation_id = "remove_runner", tag = "runners",
+    security(("operator" = [])),
+    params(("runner" = String, Path, description = "Its id"), Remove),
+    responses((status = 202, description = "The runner, on its way out", body = RunnerView))
+)]
+pub(super) async fn remove(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(runner): Id<RunnerId>,
+    Asked(remove): Asked<Remove>,
+) -> StatusAnswer<RunnerView> {
+    let removal = remove.removal()?;
+    Ok((StatusCode::ACCEPTED, Json(app.control.remove_runner(&caller, &runner, removal).await?)))
+}
+
+/// Takes a runner out of quarantine
+///
+/// For the operator. It is cleaned before it is used again. It takes no body.
+#[utoipa::path(
+    post, path = "/runners/{runner}/release", operation_id = "release_runner", tag = "runners",
+    security(("operator" = [])),
+    params(("runner" = String, Path, description = "Its id")),
+    responses((status = 202, description = "The runner, being cleaned", body = RunnerView))
+)]
+pub(super) async fn release(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(runner): Id<RunnerId>,
+) -> StatusAnswer<RunnerView> {
+    Ok((StatusCode::ACCEPTED, Json(app.control.release_runner(&caller, &runner).await?)))
+}
+
+/// Makes a runner's token void, and gives a secret for the next
+///
+/// For the operator. It takes no body.
+#[utoipa::path(
+    post, path = "/runners/{runner}/token", operation_id = "rotate_runner_token", tag = "runners",
+    security(("operator" = [])),
+    params(("runner" = String, Path, description = "Its id")),
+    responses((status = 200, description = "Its new bootstrap secret, shown once", body = RegisteredRunner))
+)]
+pub(super) async fn rotate_token(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(runner): Id<RunnerId>,
+) -> Answer<RegisteredRunner> {
+    Ok(Json(app.control.rotate_token(&caller, &runner).await?))
+}

@@ -1,0 +1,93 @@
+//! The request log: one line a request, with what it should hold, and never a token, a query or a body.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on ends here")]
+
+mod seen;
+mod site;
+
+use motorpool_http::HttpLimits;
+use seen::{call, get, send};
+use serde_json::Value;
+use site::{ADMIN, RUNNER, site};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use tracing_subscriber::fmt::MakeWriter;
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Lines {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn answered(&self) -> Vec<Value> {
+        self.text()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].clone())
+            .filter(|fields| fields["message"].as_str().unwrap().starts_with("answered"))
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn refuse_17_one_line_a_request_and_no_secret_in_it() {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(lines.clone())
+        .finish();
+    // The test has one thread, and so has its runtime.
+    let _until_the_end = tracing::subscriber::set_default(subscriber);
+
+    let site = site(HttpLimits::default()).with_a_machine().await;
+    let before = lines.answered().len();
+    let sync = r#"{"runner":"mac-01","epoch":1,"boot_id":"canary-body","agent_version":"1"}"#;
+    let requests = [
+        (
+            call("GET", "/api/v1/claims/c-1?wait=0", Some(ADMIN), ""),
+            "/api/v1/claims/{claim}",
+            404,
+            "operator",
+        ),
+        (call("POST", "/api/v1/agent/sync", Some(RUNNER), sync), "/api/v1/agent/sync", 200, "agent"),
+        (call("GET", "/api/v1/pools", Some(RUNNER), ""), "/api/v1/pools", 403, "agent"),
+        (call("GET", "/api/v1/pools", Some("canary-token"), ""), "/api/v1/pools", 401, "nobody"),
+        (call("GET", "/canary-path?token=canary-query", None, ""), "unmatched", 404, "nobody"),
+        (get("/health"), "/health", 200, "nobody"),
+    ];
+    for (place, (request, route, status, caller)) in requests.into_iter().enumerate() {
+        let method = request.method().to_string();
+        let seen = send(&site.router, request).await;
+        let line = &lines.answered()[before + place];
+        assert_eq!(line["method"], method);
+        assert_eq!(line["route"], route);
+        assert_eq!(line["status"], status);
+        assert_eq!(line["caller"], caller, "{line}");
+        assert_eq!(line["request_id"].as_str(), seen.header("x-request-id"));
+        assert!(line["ms"].is_u64());
+    }
+    assert_eq!(lines.answered().len(), before + 6);
+    let text = lines.text();
+    for secret in [ADMIN, RUNNER, "canary", "mp_launch_"] {
+        assert!(!text.contains(secret), "{secret} is in the log");
+    }
+}

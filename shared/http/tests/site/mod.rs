@@ -1,0 +1,99 @@
+//! A control plane with its ledger and queues in memory, behind the whole router.
+#![allow(dead_code, reason = "each test file uses the part that it needs")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on ends here")]
+
+use crate::seen::{Seen, call, send};
+use axum::Router;
+use motorpool_control::ports::backend::{Backends, OwnedMachines};
+use motorpool_control::ports::clock::SystemClock;
+use motorpool_control::ports::entropy::SystemEntropy;
+use motorpool_control::{Control, Parts, ServerSecret, Settings, token_sha256};
+use motorpool_domain::Owner;
+use motorpool_domain::pool::BackendKind;
+use motorpool_domain::spec::Spec;
+use motorpool_http::auth::sha256;
+use motorpool_http::{Bells, Gate, HttpLimits, HttpState, router};
+use motorpool_ledger::MemoryLedger;
+use motorpool_queues::InProcessQueue;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const ADMIN: &str = "mp_admin_secret";
+pub(crate) const TEAM: &str = "mp_team_secret";
+pub(crate) const RUNNER: &str = "mp_runner_secret";
+
+pub(crate) struct Site {
+    pub(crate) router: Router,
+    pub(crate) bells: Arc<Bells>,
+}
+
+pub(crate) fn site(limits: HttpLimits) -> Site {
+    let bells = Arc::new(Bells::default());
+    let control = Control::new(Parts {
+        ledger: Arc::new(MemoryLedger::new()),
+        queue: Arc::new(InProcessQueue::default()),
+        backends: Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        doorbell: Arc::clone(&bells) as _,
+        secret: ServerSecret::new(b"server secret".to_vec()),
+        settings: Settings {
+            refresh: Duration::from_secs(30),
+            sweep: Duration::from_secs(300),
+            resource_classes: BTreeMap::new(),
+            host: Spec { cpu: 2, memory_mb: 4096 },
+        },
+    });
+    let gate =
+        Gate { admin_sha256: sha256(ADMIN), teams: vec![(Owner::parse("red").unwrap(), sha256(TEAM))] };
+    let state = HttpState { control: Arc::new(control), gate, bells: Arc::clone(&bells), limits };
+    Site { router: router(state), bells }
+}
+
+impl Site {
+    pub(crate) async fn as_admin(&self, method: &str, path: &str, body: &Value) -> Seen {
+        self.ask(method, path, ADMIN, body).await
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> Seen {
+        send(&self.router, call(method, path, Some(token), body.to_string())).await
+    }
+
+    /// A pool of one machine, whose agent has bootstrapped.
+    pub(crate) async fn with_a_machine(self) -> Self {
+        let pool = json!({"backend": "bare_metal", "clean": "keep"});
+        self.as_admin("PUT", "/api/v1/pools/macs", &pool).await.json(200);
+        let machine = json!({"runner_id": "mac-01", "pool": "macs"});
+        let secret =
+            self.as_admin("POST", "/api/v1/runners", &machine).await.json(201)["bootstrap_secret"].clone();
+        let redeem = json!({
+            "runner": "mac-01", "secret": secret, "token_sha256": token_sha256(RUNNER),
+            "machine_id": "m", "boot_id": "b",
+        });
+        let request = call("POST", "/api/v1/agent/bootstrap", None, redeem.to_string());
+        send(&self.router, request).await.json(200);
+        self
+    }
+
+    pub(crate) async fn sync(&self, report: &Value, wait_ms: u64) -> Value {
+        let mut body = json!({
+            "runner": "mac-01", "epoch": 1, "boot_id": "b", "agent_version": "1", "wait_ms": wait_ms,
+        });
+        body.as_object_mut().unwrap().extend(report.as_object().unwrap().clone());
+        self.ask("POST", "/api/v1/agent/sync", RUNNER, &body).await.json(200)
+    }
+
+    /// Does what the agent is told, until nothing is left to do. The answer is the last one.
+    pub(crate) async fn work(&self) -> Value {
+        let mut report = json!({});
+        loop {
+            let answer = self.sync(&report, 0).await;
+            let Some(task) = answer["task"].as_object() else { return answer };
+            let done = json!([{"task": task["id"], "outcome": "done"}]);
+            let label = task["kind"]["register"]["label"].clone();
+            report = json!({"epoch": answer["epoch"], "results": done, "registered": label});
+        }
+    }
+}

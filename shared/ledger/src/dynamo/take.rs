@@ -1,0 +1,62 @@
+//! Taking an idle runner for a claim: one transaction over both records and both logs.
+
+use motorpool_control::ports::ledger::{ClaimWrite, LedgerError, RunnerWrite, Taken};
+use motorpool_domain::runner::{Runner, StateName};
+
+use super::items;
+use super::transact::{Outcome, Reasons, transact};
+use super::{DynamoLedger, audit, claims, runners};
+use crate::repeats::taken_before;
+
+/// The transaction's order.
+const RUNNER: usize = 0;
+const CLAIM: usize = 1;
+
+pub(super) async fn take_idle(
+    ledger: &DynamoLedger,
+    claim: ClaimWrite<'_>,
+    runner: RunnerWrite<'_>,
+) -> Result<Taken, LedgerError> {
+    if runner.before.state.name() != StateName::Idle {
+        // No condition could hold: the caller meant to take what it had not seen idle.
+        let found = runners::one(ledger, &runner.before.id).await?;
+        return Ok(Taken::RunnerLost { found: found.map(Box::new) });
+    }
+    let writes = vec![
+        runners::replace(ledger, runner)?,
+        claims::replace(ledger, claim)?,
+        audit::of_runner(ledger, runner.after, runner.entry)?,
+        audit::of_claim(ledger, claim.after, claim.entry)?,
+    ];
+    let attempted = format!("take runner {} for claim {}", runner.before.id, claim.before.id);
+    match transact(ledger, &attempted, writes).await? {
+        Outcome::Done => Ok(Taken::Done),
+        Outcome::Refused(reasons) => refused(ledger, claim, runner, &reasons).await,
+    }
+}
+
+async fn refused(
+    ledger: &DynamoLedger,
+    claim: ClaimWrite<'_>,
+    runner: RunnerWrite<'_>,
+    reasons: &Reasons,
+) -> Result<Taken, LedgerError> {
+    if !reasons.failed(RUNNER) {
+        return Ok(Taken::ClaimLost);
+    }
+    let found = reasons.found(RUNNER).map(items::runner).transpose()?;
+    if held(found.as_ref(), claim, runner) {
+        let in_claim = match reasons.found(CLAIM) {
+            Some(item) => Some(items::claim(item)?),
+            None => claims::one(ledger, &claim.before.id).await?,
+        };
+        if in_claim.is_some_and(|in_claim| taken_before(found.as_ref(), &in_claim, runner.before)) {
+            return Ok(Taken::Done);
+        }
+    }
+    Ok(Taken::RunnerLost { found: found.map(Box::new) })
+}
+
+fn held(found: Option<&Runner>, claim: ClaimWrite<'_>, runner: RunnerWrite<'_>) -> bool {
+    found.is_some_and(|found| found.epoch == runner.before.epoch && found.held_by(&claim.before.id))
+}

@@ -1,0 +1,13 @@
+//! The ledger's adapters: DynamoDB (AWS or embedded) and in memory. It decides nothing: `domain` does.
+
+pub mod dynamo;
+pub mod embedded;
+mod keys;
+mod listing;
+pub mod memory;
+mod places;
+mod repeats;
+pub mod table;
+
+pub use dynamo::DynamoLedger;
+pub use memory::MemoryLedger;

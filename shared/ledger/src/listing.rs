@@ -1,0 +1,185 @@
+//! Which stretch of which list a page is, and how the place where it ended is handed out and read back. It reads no list.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use motorpool_control::ports::ledger::{LedgerError, Listed, Page, WhichClaims};
+use motorpool_domain::claim::Claim;
+use motorpool_domain::runner::{Runner, StateName};
+use motorpool_domain::{ClaimId, PoolName, RunnerId};
+
+use crate::keys::{LOG, padded};
+use crate::places::{self, OPEN, WAITING};
+
+/// What comes before and after every character of an id.
+const BEFORE_ALL: &str = "!";
+const AFTER_ALL: &str = "~";
+const ENDED: &str = "ended#";
+
+/// A stretch of one list, both ends included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) list: String,
+    pub(crate) low: String,
+    pub(crate) high: String,
+}
+
+impl Span {
+    pub(crate) fn whole(list: String) -> Self {
+        Self::new(list, "", None)
+    }
+
+    /// What begins with `prefix`, behind `position` if there is one.
+    fn new(list: String, prefix: &str, position: Option<&str>) -> Self {
+        let low = match position {
+            Some(position) => format!("{prefix}{position}{BEFORE_ALL}"),
+            None => format!("{prefix}{BEFORE_ALL}"),
+        };
+        Self { list, low, high: format!("{prefix}{AFTER_ALL}") }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("'{0}' is not where a page of this listing ended")]
+pub(crate) struct BadPage(String);
+
+pub(crate) fn runner_span(
+    pool: &PoolName,
+    state: Option<StateName>,
+    page: &Page,
+) -> Result<Span, LedgerError> {
+    let after = decode(page)?;
+    let position = after.as_deref();
+    match state {
+        None => {
+            let good = |text: &str| text.split_once('#').is_some_and(|(s, id)| is_live(s) && is_runner(id));
+            Ok(Span::new(places::live_runners(pool), "", checked(position, page, good)?))
+        }
+        Some(StateName::Terminated) => {
+            let good = |text: &str| text.split_once('#').is_some_and(|(at, id)| is_time(at) && is_runner(id));
+            Ok(Span::new(places::ended_runners(pool), "", checked(position, page, good)?))
+        }
+        Some(state) => {
+            let prefix = format!("{state}#");
+            let position = match position {
+                None => None,
+                Some(text) => Some(text.strip_prefix(&prefix).ok_or_else(|| bad(page))?),
+            };
+            Ok(Span::new(places::live_runners(pool), &prefix, checked(position, page, is_runner)?))
+        }
+    }
+}
+
+/// The stretches to read one after the other; those that stand together are merged by age.
+pub(crate) fn claim_spans(
+    pool: &PoolName,
+    which: WhichClaims,
+    page: &Page,
+) -> Result<Vec<Vec<Span>>, LedgerError> {
+    let after = decode(page)?;
+    let (in_open, in_ended) = match after.as_deref() {
+        None => (None, None),
+        Some(text) => match (text.strip_prefix(OPEN), text.strip_prefix(ENDED)) {
+            (None, None) => return Err(bad(page)),
+            (in_open, in_ended) => {
+                (checked(in_open, page, is_claim_age)?, checked(in_ended, page, is_claim_age)?)
+            }
+        },
+    };
+    let waiting = Span::new(places::open_claims(pool), WAITING, in_open);
+    let open = Span::new(places::open_claims(pool), OPEN, in_open);
+    let ended = Span::new(places::ended_claims(pool), "", in_ended);
+    match which {
+        WhichClaims::Waiting if in_ended.is_none() => Ok(vec![vec![waiting]]),
+        WhichClaims::Open if in_ended.is_none() => Ok(vec![vec![waiting, open]]),
+        WhichClaims::Waiting | WhichClaims::Open => Err(bad(page)),
+        WhichClaims::All if in_ended.is_none() => Ok(vec![vec![waiting, open], vec![ended]]),
+        WhichClaims::All => Ok(vec![vec![ended]]),
+    }
+}
+
+/// The key of the log entry behind which this page begins.
+pub(crate) fn log_position(page: &Page) -> Result<Option<String>, LedgerError> {
+    let after = decode(page)?;
+    let good = |text: &str| {
+        let rest = text.strip_prefix(LOG).and_then(|rest| rest.split_once('#'));
+        rest.is_some_and(|(at, which)| {
+            is_time(at)
+                && which.len() <= 40
+                && which.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
+        })
+    };
+    Ok(checked(after.as_deref(), page, good)?.map(str::to_owned))
+}
+
+pub(crate) fn runner_position(runner: &Runner) -> String {
+    places::runner_place(runner).sk
+}
+
+pub(crate) fn claim_position(claim: &Claim) -> String {
+    let part = if claim.state.open() { OPEN } else { ENDED };
+    format!("{part}{}#{}", padded(claim.opened_at), claim.id)
+}
+
+/// How many to read for `page`: one more than it shows, so that it is known whether another follows.
+pub(crate) fn to_read(page: &Page) -> usize {
+    shown(page).saturating_add(1)
+}
+
+/// `items` as the page shows them, with the place where it ended if more follow.
+pub(crate) fn cut<T>(mut items: Vec<T>, page: &Page, position: impl Fn(&T) -> String) -> Listed<T> {
+    let more = items.len() > shown(page);
+    items.truncate(shown(page));
+    let next = items.last().filter(|_| more).map(|last| URL_SAFE_NO_PAD.encode(position(last)));
+    Listed { items, next }
+}
+
+/// Oldest first.
+pub(crate) fn by_age(claims: &mut [Claim]) {
+    claims.sort_by(|a, b| (a.opened_at, &a.id).cmp(&(b.opened_at, &b.id)));
+}
+
+/// A page of nothing would never come to an end.
+fn shown(page: &Page) -> usize {
+    usize::try_from(page.at_most).unwrap_or(usize::MAX).max(1)
+}
+
+fn decode(page: &Page) -> Result<Option<String>, LedgerError> {
+    let Some(token) = &page.after else { return Ok(None) };
+    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| bad(page))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| bad(page))
+}
+
+fn checked<'a>(
+    position: Option<&'a str>,
+    page: &Page,
+    good: impl Fn(&str) -> bool,
+) -> Result<Option<&'a str>, LedgerError> {
+    match position {
+        Some(text) if !good(text) => Err(bad(page)),
+        position => Ok(position),
+    }
+}
+
+fn bad(page: &Page) -> LedgerError {
+    let token = page.after.clone().unwrap_or_default();
+    LedgerError::Failed {
+        attempted: "go on with a listing".to_owned(),
+        source: Box::new(BadPage(token.chars().take(100).collect())),
+    }
+}
+
+fn is_live(state: &str) -> bool {
+    StateName::ALL.iter().any(|name| name.live() && name.as_str() == state)
+}
+
+fn is_runner(id: &str) -> bool {
+    RunnerId::parse(id).is_ok()
+}
+
+fn is_time(at: &str) -> bool {
+    (15..=20).contains(&at.len()) && at.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_claim_age(age: &str) -> bool {
+    age.split_once('#').is_some_and(|(at, id)| is_time(at) && ClaimId::parse(id).is_ok())
+}

@@ -1,0 +1,112 @@
+//! The agent's protocol: bootstrap and sync. Deadlines travel as durations, counted by the agent from the moment it sent the request.
+
+use motorpool_domain::runner::{StateName, TaskResult};
+use motorpool_domain::{Epoch, Label, PoolName, RunnerId, TaskId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The agent makes its own token, and redeems its launch secret with that token's hash.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BootstrapRequest {
+    #[schema(value_type = String)]
+    pub runner: RunnerId,
+    pub secret: String,
+    /// SHA-256 of the token that the agent will use, in hex.
+    pub token_sha256: String,
+    pub machine_id: String,
+    pub boot_id: String,
+}
+
+impl std::fmt::Debug for BootstrapRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BootstrapRequest").field("runner", &self.runner).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BootstrapAnswer {
+    #[schema(value_type = String)]
+    pub pool: PoolName,
+    #[schema(value_type = u64)]
+    pub epoch: Epoch,
+}
+
+/// Who the agent is, and what it observes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SyncRequest {
+    #[schema(value_type = String)]
+    pub runner: RunnerId,
+    #[schema(value_type = u64)]
+    pub epoch: Epoch,
+    pub boot_id: String,
+    pub agent_version: String,
+    /// The label that it is registered under with the CI system.
+    #[schema(value_type = Option<String>)]
+    #[serde(default)]
+    pub registered: Option<Label>,
+    /// The task that it is at.
+    #[schema(value_type = Option<String>)]
+    #[serde(default)]
+    pub busy: Option<TaskId>,
+    /// How the tasks of this epoch ended.
+    #[schema(value_type = Vec<Object>)]
+    #[serde(default)]
+    pub results: Vec<TaskResult>,
+    /// How long the answer may wait for something new to say.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SyncAnswer {
+    /// The present epoch. An agent with an older one forgets its results, and goes on with this.
+    #[schema(value_type = u64)]
+    pub epoch: Epoch,
+    #[schema(value_type = String)]
+    pub state: StateName,
+    pub task: Option<TaskOrder>,
+    /// End the host now; on a kept machine, the work and the agent.
+    pub end: bool,
+    /// The machine outlives the agent's work: at its deadlines the agent ends its work, never the host.
+    pub kept: bool,
+    /// Work must be over by then.
+    pub threshold_in_ms: Option<u64>,
+    /// An agent that hears nothing else by then ends its host by itself.
+    pub fence_in_ms: Option<u64>,
+    pub next_sync_in_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskOrder {
+    #[schema(value_type = String)]
+    pub id: TaskId,
+    pub kind: TaskKind,
+    pub timeout_ms: u64,
+}
+
+/// Scripts are the operator's own, from the pool's settings; values reach them in the environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    Prepare {
+        script: Option<String>,
+    },
+    /// `script` registers; then `run`, the CI system's runner program, is kept in the foreground.
+    Register {
+        #[schema(value_type = String)]
+        label: Label,
+        script: Option<String>,
+        run: Option<String>,
+    },
+    Deregister {
+        #[schema(value_type = String)]
+        label: Label,
+        script: Option<String>,
+    },
+    /// Without a script the agent empties its work directory.
+    Cleanup {
+        script: Option<String>,
+    },
+}

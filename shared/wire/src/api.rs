@@ -1,0 +1,244 @@
+//! The bodies of the pool layer's routes. Requests refuse fields that they do not know: they could be typos.
+
+use motorpool_domain::audit::AuditEntry;
+use motorpool_domain::runner::StateName;
+use motorpool_domain::spec::Usage;
+use motorpool_domain::{ClaimId, Epoch, Label, Owner, PoolName, RunnerId, Workflow};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProvisionRequest {
+    /// What the workflow calls itself, with its attempt.
+    #[schema(value_type = String, example = "gh-123")]
+    pub workflow: Workflow,
+    #[schema(value_type = String, example = "small")]
+    pub pool: PoolName,
+    #[serde(default = "one")]
+    #[schema(example = 2)]
+    pub count: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_runtime_minutes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "spot")]
+    pub usage: Option<Usage>,
+    /// Patterns such as `c* m*`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_instance_types: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_class: Option<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// One idle runner now, or none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimRequest {
+    #[schema(value_type = String)]
+    pub workflow: Workflow,
+    #[schema(value_type = String)]
+    pub pool: PoolName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_runtime_minutes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub usage: Option<Usage>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_instance_types: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_class: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    #[schema(value_type = String)]
+    pub workflow: Workflow,
+    /// Only the claim on this pool; else all that the workflow holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub pool: Option<PoolName>,
+    /// Whose workflow it is: for the operator, who may release anybody's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub owner: Option<Owner>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClaimView {
+    #[schema(value_type = String)]
+    pub claim: ClaimId,
+    #[schema(value_type = String)]
+    pub owner: Owner,
+    #[schema(value_type = String)]
+    pub workflow: Workflow,
+    #[schema(value_type = String)]
+    pub pool: PoolName,
+    /// Jobs that ask for this label run on this claim's runners, and no others do.
+    #[schema(value_type = String)]
+    pub label: Label,
+    pub count: u32,
+    /// `pending`, `ready`, `released` or `failed`.
+    pub state: String,
+    pub short: u32,
+    /// Why it waits, or how it ended, in plain words.
+    pub why: String,
+    pub runners: Vec<MemberView>,
+    pub opened_at_ms: u64,
+    /// How long until it fails (pending) or ends (ready).
+    pub threshold_in_ms: Option<u64>,
+    /// The workflow's claims on other pools that the same release ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub also: Vec<ClaimId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemberView {
+    #[schema(value_type = String)]
+    pub runner: RunnerId,
+    #[schema(value_type = String)]
+    pub state: StateName,
+    #[schema(value_type = u64)]
+    pub epoch: Epoch,
+    /// It came from the pool, and was not launched for this claim.
+    pub warm: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClaimsPage {
+    pub claims: Vec<ClaimView>,
+    pub next: Option<String>,
+}
+
+/// A claim's story: what it waits for or how it ended, and what happened so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WhyView {
+    #[schema(value_type = String)]
+    pub claim: ClaimId,
+    pub state: String,
+    pub why: String,
+    /// One line for each runner that it has.
+    pub runners: Vec<String>,
+    #[schema(value_type = Vec<Object>)]
+    pub history: Vec<AuditEntry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct RefreshReport {
+    /// Records that were due and looked at.
+    pub examined: u32,
+    /// Runners that were terminated, reset or quarantined for their threshold or silence.
+    pub reaped: u32,
+    pub announced: u32,
+    pub launched: u32,
+    /// Whether the sweep ran as well.
+    pub swept: bool,
+    /// Most heartbeats are missing at once: nobody was reaped for silence.
+    pub braked: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolView {
+    #[schema(value_type = String)]
+    pub pool: PoolName,
+    pub backend: String,
+    pub dispatch: String,
+    pub clean: String,
+    pub max: u32,
+    pub min_idle: u32,
+    /// Slots taken: live runners and launch intents. Never above `max`.
+    pub used: u32,
+    pub counts: BTreeMap<String, u32>,
+    /// Claims that wait for something.
+    pub waiting: u32,
+    pub retired: bool,
+    /// `file` or `api`: where it may be changed.
+    pub source: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolsPage {
+    pub pools: Vec<PoolView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunnerView {
+    #[schema(value_type = String)]
+    pub runner: RunnerId,
+    #[schema(value_type = String)]
+    pub pool: PoolName,
+    #[schema(value_type = String)]
+    pub state: StateName,
+    #[schema(value_type = u64)]
+    pub epoch: Epoch,
+    #[schema(value_type = Option<String>)]
+    pub claim: Option<ClaimId>,
+    pub instance_type: String,
+    pub usage: String,
+    pub cpu: u32,
+    pub memory_mb: u64,
+    pub kept: bool,
+    pub draining: bool,
+    pub provider_id: Option<String>,
+    /// Why it is being cleaned, quarantined or terminated.
+    pub why: Option<String>,
+    /// How it is known to be clean.
+    pub proof: Option<String>,
+    pub in_state_ms: u64,
+    pub seen_ms_ago: Option<u64>,
+    pub threshold_in_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunnersPage {
+    pub runners: Vec<RunnerView>,
+    pub next: Option<String>,
+}
+
+/// A machine of the operator's own joins a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegisterRunnerRequest {
+    #[schema(value_type = String, example = "mac-01")]
+    pub runner_id: RunnerId,
+    #[schema(value_type = String, example = "macs")]
+    pub pool: PoolName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+}
+
+/// The secret is shown once: nobody can ask for it again.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RegisteredRunner {
+    #[schema(value_type = String)]
+    pub runner: RunnerId,
+    #[schema(value_type = String)]
+    pub pool: PoolName,
+    /// For the agent's `--secret-file`, until `valid_for_ms` have passed.
+    pub bootstrap_secret: String,
+    pub valid_for_ms: Option<u64>,
+}
+
+impl std::fmt::Debug for RegisteredRunner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegisteredRunner").field("runner", &self.runner).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditPage {
+    pub subject: String,
+    #[schema(value_type = Vec<Object>)]
+    pub entries: Vec<AuditEntry>,
+    pub next: Option<String>,
+}

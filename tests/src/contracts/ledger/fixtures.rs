@@ -1,0 +1,234 @@
+//! Records for the cases, and short ways to bring a ledger into a state. No case of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use motorpool_control::ports::ledger::{
+    ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, Page, RunnerWrite, Subject, Taken, Written,
+};
+use motorpool_domain::claim::{Ask, Claim, ClaimKey, Member};
+use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
+use motorpool_domain::runner::{Hold, NewRunner, Runner, RunnerState};
+use motorpool_domain::spec::{Offer, Spec, Usage, Want};
+use motorpool_domain::{
+    Actor, AuditEntry, ClaimId, Epoch, LaunchId, Owner, PoolName, RunnerId, Threshold, Timestamp, Workflow,
+};
+
+pub type Shared = Arc<dyn Ledger>;
+
+/// The one pool that most cases need.
+pub const POOL: &str = "small";
+
+/// How long after [`at`]`(0)` every record's threshold lies, unless a case says otherwise.
+pub const LIMIT: u64 = 600_000;
+
+/// A time in milliseconds after an arbitrary beginning.
+pub fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + millis)
+}
+
+pub fn pool_name(name: &str) -> Result<PoolName> {
+    Ok(PoolName::parse(name)?)
+}
+
+pub fn runner_id(id: impl Into<String>) -> Result<RunnerId> {
+    Ok(RunnerId::parse(id)?)
+}
+
+pub fn claim_id(id: impl Into<String>) -> Result<ClaimId> {
+    Ok(ClaimId::parse(id)?)
+}
+
+pub fn pool(name: &str, max: u32) -> Result<Pool> {
+    Ok(Pool {
+        name: pool_name(name)?,
+        source: Source::Api,
+        retired: false,
+        rules: Rules {
+            backend: BackendKind::Local,
+            dispatch: Dispatch::Claim,
+            clean: Clean::Cleanup,
+            max,
+            min_idle: 0,
+            limits: Limits::default(),
+            offer: offer(),
+            commands: Commands::default(),
+        },
+    })
+}
+
+fn offer() -> Offer {
+    Offer {
+        instance_type: "local".to_owned(),
+        usage: Usage::OnDemand,
+        spec: Spec { cpu: 2, memory_mb: 4_096 },
+    }
+}
+
+/// A launch intent for [`POOL`], of a launch that is named after the runner.
+pub fn intent(id: &str) -> Result<Runner> {
+    let launch: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
+    let new = NewRunner {
+        id: runner_id(id)?,
+        pool: pool_name(POOL)?,
+        launch: LaunchId::parse(format!("l-{launch}"))?,
+        offer: offer(),
+        kept: false,
+        hold: None,
+        epoch: Epoch::FIRST,
+        threshold: Threshold(at(LIMIT)),
+    };
+    Ok(Runner::intent(new, at(0)))
+}
+
+pub fn key(workflow: &str, pool: &str) -> Result<ClaimKey> {
+    Ok(ClaimKey { owner: Owner::operator(), workflow: Workflow::parse(workflow)?, pool: pool_name(pool)? })
+}
+
+/// A claim on [`POOL`] of two runners, for a workflow that is called as it is.
+pub fn claim(id: &str) -> Result<Claim> {
+    claim_of(id, id, POOL)
+}
+
+pub fn claim_of(id: &str, workflow: &str, pool: &str) -> Result<Claim> {
+    let ask = Ask { count: 2, want: Want::default(), max_runtime: Duration::from_secs(60), idle_only: false };
+    Ok(Claim::open(claim_id(id)?, key(workflow, pool)?, ask, Duration::from_millis(LIMIT), at(0)))
+}
+
+pub fn entry(millis: u64, what: &str) -> AuditEntry {
+    AuditEntry {
+        at: at(millis),
+        who: Actor::Control,
+        what: what.to_owned(),
+        from: None,
+        to: Some("somewhere".to_owned()),
+        why: "a case needs it".to_owned(),
+    }
+}
+
+pub fn hold(claim: &Claim) -> Hold {
+    Hold { claim: claim.id.clone(), warm: true, max_runtime: claim.ask.max_runtime }
+}
+
+/// The record as the next write makes it, in `state`.
+pub fn moved(runner: &Runner, state: RunnerState) -> Runner {
+    let threshold = match state {
+        RunnerState::Quarantined { .. } | RunnerState::Terminated { .. } => None,
+        RunnerState::Created { .. }
+        | RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Terminating { .. } => runner.threshold,
+    };
+    Runner { state, threshold, rev: runner.rev + 1, ..runner.clone() }
+}
+
+pub fn terminated(runner: &Runner) -> Runner {
+    moved(runner, RunnerState::Terminated { why: "its time was over".to_owned() })
+}
+
+/// The next life of a runner.
+pub fn reset(runner: &Runner) -> Runner {
+    let state = RunnerState::Resetting { attempt: 1, not_before: at(0), why: "it was used".to_owned() };
+    Runner { epoch: runner.epoch.next(), ..moved(runner, state) }
+}
+
+/// What `claim` becomes when it gains `runner`, and what the runner becomes.
+pub fn taking(claim: &Claim, runner: &Runner) -> (Claim, Runner) {
+    let member = Member { runner: runner.id.clone(), epoch: runner.epoch, warm: true };
+    (claim.gaining([member]), moved(runner, RunnerState::Claimed { hold: hold(claim) }))
+}
+
+pub async fn write(ledger: &Shared, before: &Runner, after: &Runner) -> Result<Written<Runner>> {
+    let entry = entry(after.rev, "moved");
+    Ok(ledger.write_runner(RunnerWrite { before, after, look_at: None, entry: &entry }).await?)
+}
+
+/// Writes what must win, and gives the record as it is then.
+pub async fn must_write(ledger: &Shared, before: &Runner, after: &Runner) -> Result<Runner> {
+    let written = write(ledger, before, after).await?;
+    ensure!(written == Written::Done, "the write was {written:?}");
+    read(ledger, &after.id).await
+}
+
+pub async fn read(ledger: &Shared, id: &RunnerId) -> Result<Runner> {
+    ledger.runner(id).await?.with_context(|| format!("{id} is missing"))
+}
+
+pub async fn read_claim(ledger: &Shared, id: &ClaimId) -> Result<Claim> {
+    ledger.claim(id).await?.with_context(|| format!("{id} is missing"))
+}
+
+pub async fn used(ledger: &Shared) -> Result<u32> {
+    Ok(ledger.pool(&pool_name(POOL)?).await?.context("the pool is missing")?.used)
+}
+
+pub async fn write_claim(ledger: &Shared, before: &Claim, after: &Claim) -> Result<Written<Claim>> {
+    let entry = entry(after.rev, "moved");
+    Ok(ledger.write_claim(ClaimWrite { before, after, entry: &entry }).await?)
+}
+
+pub async fn must_write_claim(ledger: &Shared, before: &Claim, after: &Claim) -> Result<()> {
+    let written = write_claim(ledger, before, after).await?;
+    ensure!(written == Written::Done, "the write was {written:?}");
+    Ok(())
+}
+
+pub async fn open(ledger: &Shared, claim: &Claim, replaces: Option<&ClaimId>) -> Result<Opened> {
+    Ok(ledger.open_claim(claim, replaces, &entry(0, "opened")).await?)
+}
+
+/// An open claim that is in the ledger.
+pub async fn opened(ledger: &Shared, id: &str) -> Result<Claim> {
+    let claim = claim(id)?;
+    ensure!(open(ledger, &claim, None).await? == Opened::Done, "{id} could not be opened");
+    Ok(claim)
+}
+
+pub async fn launch(
+    ledger: &Shared,
+    max: u32,
+    only_if_used: Option<u32>,
+    runners: &[Runner],
+) -> Result<IntentsWritten> {
+    let (pool, entry) = (pool_name(POOL)?, entry(0, "launched"));
+    let write =
+        IntentsWrite { pool: &pool, max, only_if_used, runners, look_at: None, claim: None, entry: &entry };
+    Ok(ledger.write_launch_intents(write).await?)
+}
+
+/// [`POOL`] with a launch intent for each id.
+pub async fn launched(ledger: &Shared, ids: &[&str]) -> Result<Vec<Runner>> {
+    ledger.put_pool(&pool(POOL, 1_000)?).await?;
+    let runners = ids.iter().map(|id| intent(id)).collect::<Result<Vec<_>>>()?;
+    for some in runners.chunks(25) {
+        let written = launch(ledger, 1_000, None, some).await?;
+        ensure!(written == IntentsWritten::Done, "the launch was {written:?}");
+    }
+    Ok(runners)
+}
+
+/// [`POOL`] with one idle runner.
+pub async fn idle(ledger: &Shared, id: &str) -> Result<Runner> {
+    let runners = launched(ledger, &[id]).await?;
+    let created = runners.first().context("nothing was launched")?;
+    must_write(ledger, created, &moved(created, RunnerState::Idle)).await
+}
+
+pub async fn take(ledger: &Shared, claim: &Claim, runner: &Runner) -> Result<Taken> {
+    let (claim_after, runner_after) = taking(claim, runner);
+    let entry = entry(5, "took");
+    let claim = ClaimWrite { before: claim, after: &claim_after, entry: &entry };
+    let runner = RunnerWrite { before: runner, after: &runner_after, look_at: None, entry: &entry };
+    Ok(ledger.take_idle(claim, runner).await?)
+}
+
+/// What a subject's log says was done, newest first.
+pub async fn log(ledger: &Shared, subject: Subject) -> Result<Vec<String>> {
+    let listed = ledger.audit(&subject, Page::first(1_000)).await?;
+    ensure!(listed.next.is_none(), "the log is too long for a case");
+    Ok(listed.items.into_iter().map(|entry| entry.what).collect())
+}
