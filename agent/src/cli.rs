@@ -3,9 +3,8 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use motorpool_domain::RunnerId;
@@ -32,10 +31,7 @@ enum AgentCommand {
     Run(RunArgs),
     /// Run one command of an agent, ordered on stdin
     #[command(hide = true)]
-    Supervise {
-        #[arg(long)]
-        runner_dir: Option<PathBuf>,
-    },
+    Supervise,
 }
 
 #[derive(Debug, Args)]
@@ -82,7 +78,7 @@ pub fn main(args: AgentArgs, supervisor_prefix: Vec<OsString>) -> ExitCode {
             log_to_stderr(args.log_format);
             run(&args, supervisor_prefix)
         }
-        AgentCommand::Supervise { runner_dir } => supervise(runner_dir.as_deref()),
+        AgentCommand::Supervise => runtime().map(|runtime| runtime.block_on(work::supervise())),
     };
     told.unwrap_or_else(|error| {
         eprintln!("motorpool agent: {}", with_sources(&error));
@@ -91,33 +87,8 @@ pub fn main(args: AgentArgs, supervisor_prefix: Vec<OsString>) -> ExitCode {
 }
 
 fn run(args: &RunArgs, supervisor_prefix: Vec<OsString>) -> Result<ExitCode, AgentError> {
-    let mut supervisor =
-        SupervisorCommand::this_executable(supervisor_prefix).map_err(AgentError::Executable)?;
-    supervisor.args.push("--runner-dir".into());
+    let supervisor = SupervisorCommand::this_executable(supervisor_prefix).map_err(AgentError::Executable)?;
     runtime()?.block_on(driver::run(args, supervisor))
-}
-
-fn supervise(runner_dir: Option<&Path>) -> Result<ExitCode, AgentError> {
-    if let Some(dir) = runner_dir
-        && std::env::var_os(RUNNER_DIR).is_none_or(|found| found != dir.as_os_str())
-    {
-        return Err(AgentError::Executable(start_anew_with(dir)));
-    }
-    Ok(runtime()?.block_on(work::supervise()))
-}
-
-/// What others see of a process's environment is what it was started with. Returns only if it fails.
-fn start_anew_with(runner_dir: &Path) -> io::Error {
-    let program = match SupervisorCommand::this_executable::<[OsString; 0]>([]) {
-        Ok(SupervisorCommand { program, args: _ }) => program,
-        Err(error) => return error,
-    };
-    let mut args = std::env::args_os();
-    let mut command = Command::new(program);
-    if let Some(name) = args.next() {
-        command.arg0(name);
-    }
-    command.args(args).env(RUNNER_DIR, runner_dir).exec()
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, AgentError> {

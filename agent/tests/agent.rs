@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use axum::http::StatusCode;
 use motorpool_domain::runner::TaskOutcome;
 use rustix::process::Signal;
 
+#[cfg(test)]
 mod control_plane;
 use control_plane::{Bench, Goal, Plan, SECRET, file_contains, outcome, processes};
 
@@ -23,8 +23,16 @@ async fn a_whole_life_from_bootstrap_to_end() {
     let mut bench = Bench::up(plan).await;
     bench.until_sync("it is registered", |sync| sync.registered.is_some()).await;
     assert!(!bench.path("secret").exists(), "the redeemed secret is deleted");
-    assert_environment(&bench);
-    assert_supervisors_are_marked(&bench);
+    assert_eq!(
+        fs::read_to_string(bench.path("pwd")).unwrap(),
+        format!("{}/work\n", bench.path("agent").display())
+    );
+    let registering = fs::read_to_string(bench.path("register.env")).unwrap();
+    for line in bench.environment() {
+        assert!(registering.contains(&line), "{line} is not in {registering}");
+    }
+    assert!(!fs::read_to_string(bench.path("prepare.env")).unwrap().contains("MOTORPOOL_LABEL"));
+    assert_eq!(bench.supervisors().len(), 1, "marked as what runs under them");
 
     let outside = bench.path("outside");
     fs::create_dir(&outside).unwrap();
@@ -47,32 +55,6 @@ async fn a_whole_life_from_bootstrap_to_end() {
     assert!(bench.agent_exit().await.success());
     assert!(bench.path("host-ended").exists());
     assert_eq!(bench.seen().bootstraps.len(), 1);
-}
-
-fn assert_environment(bench: &Bench) {
-    let dir = bench.path("agent");
-    let register = fs::read_to_string(bench.path("register.env")).unwrap();
-    for line in [
-        "MOTORPOOL_CLAIM=c-1",
-        "MOTORPOOL_EPOCH=1",
-        "MOTORPOOL_LABEL=motorpool-c-1",
-        "MOTORPOOL_POOL=small",
-        "MOTORPOOL_RUNNER=r-1",
-        "MOTORPOOL_SERVER=http://127.0.0.1:",
-        &format!("MOTORPOOL_RUNNER_DIR={}", dir.display()),
-        &format!("MOTORPOOL_WORK_DIR={}/work", dir.display()),
-    ] {
-        assert!(register.contains(line), "{line} is not in {register}");
-    }
-    assert!(!fs::read_to_string(bench.path("prepare.env")).unwrap().contains("MOTORPOOL_LABEL"));
-    assert_eq!(fs::read_to_string(bench.path("pwd")).unwrap().trim(), dir.join("work").to_str().unwrap());
-}
-
-fn assert_supervisors_are_marked(bench: &Bench) {
-    let supervises = |pid: &rustix::process::Pid| {
-        file_contains(Path::new(&format!("/proc/{pid}/cmdline")), "motorpool-agent\0supervise\0")
-    };
-    assert_eq!(bench.work_processes().iter().filter(|pid| supervises(pid)).count(), 1);
 }
 
 #[tokio::test]
@@ -122,6 +104,18 @@ async fn a_new_secret_gets_a_new_token_and_keeps_what_the_agent_knows() {
     assert_ne!(seen.bootstraps[0].token_sha256, seen.bootstraps[1].token_sha256);
     assert_ne!(seen.authorizations.first(), seen.authorizations.last());
     assert!(seen.syncs[syncs].registered.is_some());
+}
+
+#[tokio::test]
+async fn over_tls_only_a_known_authority_is_trusted() {
+    let mut bench = Bench::over_tls(Plan::run(STAYS)).await;
+    bench.start_agent(&["--first-contact-seconds", "1"]);
+    assert!(bench.agent_exit().await.success());
+    assert!(bench.seen().bootstraps.is_empty(), "the secret is told to no stranger");
+    assert!(bench.log().contains("UnknownIssuer"), "{}", bench.log());
+    let ca_file = bench.path("ca.pem").display().to_string();
+    bench.start_agent(&["--ca-file", &ca_file]);
+    bench.until_file("agent/work/up").await;
 }
 
 #[tokio::test]

@@ -303,10 +303,11 @@ async fn what_cannot_start_says_why() {
 #[tokio::test]
 async fn a_supervisor_that_cannot_run_is_an_error_or_lost() {
     let bench = Bench::new();
-    let missing = SupervisorCommand { program: bench.path("missing"), args: vec![] };
+    let missing = SupervisorCommand { program: bench.path("missing"), args: vec![], env: vec![] };
     let error = missing.start(bench.order("true")).await.unwrap_err();
     assert!(error.to_string().contains("missing"), "{error}");
-    let other = SupervisorCommand { program: "/bin/cat".into(), args: vec!["--no-such-option".into()] };
+    let other =
+        SupervisorCommand { program: "/bin/cat".into(), args: vec!["--no-such-option".into()], env: vec![] };
     if let Ok(work) = other.start(bench.order("true")).await {
         assert!(matches!(within(work.outcome()).await.end, End::Lost { .. }));
     }
@@ -332,7 +333,7 @@ async fn several_works_are_followed_in_one_select() {
 
 #[test]
 fn this_executable_can_be_started_again() {
-    let SupervisorCommand { program, args } = SupervisorCommand::this_executable(["agent"]).unwrap();
+    let SupervisorCommand { program, args, env: _ } = SupervisorCommand::this_executable(["agent"]).unwrap();
     assert_eq!(args, ["agent", "supervise"]);
     let listed = std::process::Command::new(program).arg("--list").output().unwrap();
     assert!(String::from_utf8_lossy(&listed.stdout).contains("this_executable_can_be_started_again"));

@@ -63,23 +63,23 @@ pub(crate) enum Verb {
 pub(crate) const DATA_DIR: &str = "motorpool-data";
 pub(crate) const LISTEN: &str = "127.0.0.1:8080";
 const SERVER: &str = "http://127.0.0.1:8080";
+const CONNECTION: &str = "Connection";
 
 /// How a verb reaches the server. There is no argument for a token itself: every process of the host could read it.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArgs {
     /// The server's address
-    #[arg(long, env = "MOTORPOOL_SERVER", default_value = SERVER, value_name = "URL", global = true)]
+    #[arg(long, env = "MOTORPOOL_SERVER", default_value = SERVER, value_name = "URL", global = true, help_heading = CONNECTION)]
     pub(crate) server: String,
     /// A file that holds the token; else $MOTORPOOL_TOKEN, $MOTORPOOL_ADMIN_TOKEN, or the data directory's admin-token
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", global = true, help_heading = CONNECTION)]
     pub(crate) token_file: Option<PathBuf>,
     /// Trust this certificate authority (PEM) as well
-    #[arg(long, env = "MOTORPOOL_CA_FILE", value_name = "FILE", global = true)]
+    #[arg(long, env = "MOTORPOOL_CA_FILE", value_name = "FILE", global = true, help_heading = CONNECTION)]
     pub(crate) ca_file: Option<PathBuf>,
     /// The server's data directory, whose admin-token is used when there is no other token; without this argument
     /// motorpool-data, for a server on this host
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, help_heading = CONNECTION)]
     pub(crate) data_dir: Option<PathBuf>,
 }
 

@@ -114,7 +114,8 @@ impl Api {
         }
     }
 
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    /// A request of any kind, with this caller's token.
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = match path.strip_prefix('/') {
             Some(absolute) => format!("{}/{absolute}", self.base),
             None => format!("{}/api/v1/{path}", self.base),
@@ -126,7 +127,7 @@ impl Api {
         }
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Answer> {
+    pub async fn send(&self, request: RequestBuilder) -> Result<Answer> {
         let answer = request.send().await.context("no answer")?;
         let status = answer.status().as_u16();
         let text = answer.text().await.context("half an answer")?;

@@ -1,7 +1,12 @@
-//! What the tests share: the contract suites of the ports, the API as a stranger sees it, a real serve.
+//! What the tests share: the contract suites of the ports, the black-box suite of the API, a real serve, a scripted agent.
 //! The tests themselves are in `tests/`.
 
 pub mod api;
+pub mod black_box;
+pub mod books;
 pub mod contracts;
+pub mod fake_agent;
 pub mod serve;
+pub mod story;
 pub mod wait;
+pub mod world;

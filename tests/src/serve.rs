@@ -3,6 +3,7 @@
 use crate::api::Api;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,17 +14,22 @@ pub const ADMIN_TOKEN: &str = "mp_admin_for_tests_only_0123456789";
 #[derive(Debug)]
 pub struct Serve {
     dir: TempDir,
+    args: Vec<OsString>,
     child: Child,
     api: Api,
 }
 
 impl Serve {
     pub fn start(pools: &str) -> Result<Self> {
-        let dir = TempDir::with_prefix("motorpool-test-").context("a directory for the test")?;
+        Self::start_in(fresh_dir()?, pools, Vec::new())
+    }
+
+    /// In a directory that may hold something already, with more arguments.
+    pub fn start_in(dir: TempDir, pools: &str, args: Vec<OsString>) -> Result<Self> {
         std::fs::write(dir.path().join("pools.toml"), pools).context("the pools file")?;
-        let (child, url) = spawn(dir.path(), "127.0.0.1:0")?;
+        let (child, url) = spawn(dir.path(), "127.0.0.1:0", &args)?;
         let api = Api::new(url, ADMIN_TOKEN)?;
-        Ok(Self { dir, child, api })
+        Ok(Self { dir, args, child, api })
     }
 
     pub fn api(&self) -> &Api {
@@ -48,7 +54,7 @@ impl Serve {
     /// Starts again where it was: the same data, the same address, which its agents know.
     pub fn start_again(&mut self) -> Result<()> {
         let address = self.api.base().trim_start_matches("http://").to_owned();
-        let (child, url) = spawn(self.dir.path(), &address)?;
+        let (child, url) = spawn(self.dir.path(), &address, &self.args)?;
         ensure!(url == self.api.base(), "it listens on {url}");
         self.child = child;
         Ok(())
@@ -65,6 +71,10 @@ impl Serve {
         Ok(self.child.wait().context("serve's end")?.code())
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn runner_dir(&self, runner: &str) -> PathBuf {
         self.data_dir().join("runners").join(runner)
     }
@@ -78,23 +88,9 @@ impl Serve {
         kill_process(pid, signal).context("a signal to an agent")
     }
 
-    /// Every process that works in this runner's directory: its agent's supervisors and their work.
+    /// Every process that works in this runner's directory: its agent, its agent's supervisors and their work.
     pub fn processes_of(&self, runner: &str) -> Vec<i32> {
-        let dir = self.runner_dir(runner);
-        let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-        let mark = format!("MOTORPOOL_RUNNER_DIR={}", dir.display());
-        processes
-            .flatten()
-            .filter_map(|process| {
-                let pid: i32 = process.file_name().to_str()?.parse().ok()?;
-                let here = std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(&dir));
-                let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
-                let marked = environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes());
-                let agent = agent_pid(&dir).is_some_and(|agent| agent.as_raw_nonzero().get() == pid);
-                (here || marked || agent).then_some(pid)
-            })
-            .filter(|pid| !is_zombie(*pid))
-            .collect()
+        processes_in(&self.runner_dir(runner))
     }
 
     fn end_agents(&self) {
@@ -118,6 +114,24 @@ impl Drop for Serve {
     }
 }
 
+/// Every process of the agent with this directory: itself, its supervisors and their work.
+pub fn processes_in(dir: &Path) -> Vec<i32> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let mark = format!("MOTORPOOL_RUNNER_DIR={}", dir.display());
+    processes
+        .flatten()
+        .filter_map(|process| {
+            let pid: i32 = process.file_name().to_str()?.parse().ok()?;
+            let here = std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+            let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+            let marked = environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes());
+            let agent = agent_pid(dir).is_some_and(|agent| agent.as_raw_nonzero().get() == pid);
+            (here || marked || agent).then_some(pid)
+        })
+        .filter(|pid| !is_zombie(*pid))
+        .collect()
+}
+
 /// The command under test: the one that `cargo xtask test` built, or else the one beside the test.
 pub fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("MOTORPOOL_BIN") {
@@ -128,13 +142,19 @@ pub fn binary() -> Result<PathBuf> {
     beside.context("build the command first: `cargo build -p motorpool`, or run `cargo xtask test`")
 }
 
-fn spawn(dir: &Path, listen: &str) -> Result<(Child, String)> {
+/// A directory for a serve that is not started yet.
+pub fn fresh_dir() -> Result<TempDir> {
+    TempDir::with_prefix("motorpool-test-").context("a directory for the test")
+}
+
+fn spawn(dir: &Path, listen: &str, args: &[OsString]) -> Result<(Child, String)> {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("serve.log"))?;
     let mut child = Command::new(binary()?)
         .args(["serve", "--listen", listen, "--data-dir"])
         .arg(dir.join("data"))
         .arg("--pools")
         .arg(dir.join("pools.toml"))
+        .args(args)
         .env("MOTORPOOL_ADMIN_TOKEN", ADMIN_TOKEN)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -149,7 +169,10 @@ fn spawn(dir: &Path, listen: &str) -> Result<(Child, String)> {
         None => {
             let _ = child.kill();
             let _ = child.wait();
-            bail!("serve did not start: {}", std::fs::read_to_string(dir.join("serve.log")).unwrap_or_default())
+            bail!(
+                "serve did not start: {}",
+                std::fs::read_to_string(dir.join("serve.log")).unwrap_or_default()
+            )
         }
     }
 }

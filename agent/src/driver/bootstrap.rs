@@ -30,11 +30,16 @@ pub(super) struct Bootstrap<'a> {
 }
 
 pub(super) enum Bootstrapped {
-    Joined(State, Joined),
+    Joined(Box<Member>),
     /// The runner is over before it began.
     Over {
         why: String,
     },
+}
+
+pub(super) struct Member {
+    pub(super) state: State,
+    pub(super) joined: Joined,
 }
 
 impl Bootstrap<'_> {
@@ -56,7 +61,7 @@ impl Bootstrap<'_> {
             Some(bootstrapped) => bootstrapped,
             None => match self.redeem(&request).await? {
                 Redeemed::Taken(answer) => self.join(state, answer)?,
-                Redeemed::Over { why } => Bootstrapped::Over { why },
+                Redeemed::Over { why } => return Ok(Bootstrapped::Over { why }),
             },
         };
         self.delete_secret();
@@ -131,7 +136,7 @@ impl Bootstrap<'_> {
         state.joined = Some(joined.clone());
         state.redeemed = true;
         self.store.save(&state)?;
-        Ok(Bootstrapped::Joined(state, joined))
+        Ok(Bootstrapped::Joined(Box::new(Member { state, joined })))
     }
 
     fn delete_secret(&self) {
@@ -149,7 +154,7 @@ enum Redeemed {
 
 fn member(state: State) -> Option<Bootstrapped> {
     let joined = state.joined.clone().filter(|_| state.redeemed)?;
-    Some(Bootstrapped::Joined(state, joined))
+    Some(Bootstrapped::Joined(Box::new(Member { state, joined })))
 }
 
 /// Whether asking again would get the same answer.

@@ -18,7 +18,7 @@ use motorpool_domain::RunnerId;
 use reqwest::header::InvalidHeaderValue;
 use thiserror::Error;
 
-use crate::cli::RunArgs;
+use crate::cli::{RUNNER_DIR, RunArgs};
 use crate::clock::BootClock;
 use crate::home::{Home, HomeError};
 use crate::http::{Authorization, CallError, ClientError, ControlPlane, Server, ServerError};
@@ -26,7 +26,7 @@ use crate::identity;
 use crate::machine::{Machine, Settings};
 use crate::state::{StateError, Store};
 use crate::work::{self, SupervisorCommand};
-use bootstrap::{Bootstrap, Bootstrapped};
+use bootstrap::{Bootstrap, Bootstrapped, Member};
 use reactor::{Caller, Ending, Reactor};
 use signals::Signals;
 use works::Works;
@@ -62,13 +62,13 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
         bootstrapped = bootstrap.run(found) => bootstrapped?,
         () = signals.stop() => return Ok(ExitCode::SUCCESS),
     };
-    let (state, joined) = match bootstrapped {
-        Bootstrapped::Joined(state, joined) => (state, joined),
+    let Member { state, joined } = match bootstrapped {
+        Bootstrapped::Joined(member) => *member,
         Bootstrapped::Over { why } => return Ok(end_host::end(args.end_host_cmd.as_deref(), &why).await),
     };
     tracing::info!(runner = %args.runner, pool = %joined.pool, server = server.as_str(), "the agent is at work");
 
-    supervisor.args.push(home.dir().into());
+    supervisor.env.push((RUNNER_DIR.into(), home.dir().into()));
     let env = works::environment(&args.runner, &joined.pool, &server, &home);
     let works = Works::new(home, supervisor, owner, env, left_behind);
     let settings = Settings {

@@ -7,6 +7,8 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_deadlines;
+#[cfg(test)]
 mod tests_properties;
 
 pub use memory::{Deadlines, Kind, Memory, Registered, Remembered};

@@ -36,6 +36,8 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(250);
 pub struct SupervisorCommand {
     pub program: PathBuf,
     pub args: Vec<OsString>,
+    /// By which others on the host can tell whose it is.
+    pub env: Vec<(OsString, OsString)>,
 }
 
 impl SupervisorCommand {
@@ -48,7 +50,7 @@ impl SupervisorCommand {
     {
         let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { env::current_exe()? };
         let args = prefix.into_iter().map(Into::into).chain([OsString::from("supervise")]).collect();
-        Ok(Self { program, args })
+        Ok(Self { program, args, env: Vec::new() })
     }
 
     /// Starts a supervisor and gives it its order. Whether the command itself could start is told by the outcome.
@@ -76,7 +78,7 @@ impl SupervisorCommand {
     }
 
     fn spawn(&self) -> io::Result<Child> {
-        let Self { program, args } = self;
+        let Self { program, args, env: marks } = self;
         let mut command = Command::new(program);
         // The work may read its supervisor's environment; so what is not for the work is not for the supervisor.
         for name in own_variables() {
@@ -85,7 +87,8 @@ impl SupervisorCommand {
         if let Some(name) = env::args_os().next() {
             command.arg0(name);
         }
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+        let marks = marks.iter().map(|(name, value)| (name, value));
+        command.args(args).envs(marks).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
     }
 }
 

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use axum_server::tls_rustls::RustlsConfig;
 use motorpool_agent::clock::BootClock;
 use motorpool_domain::runner::{StateName, TaskOutcome};
 use motorpool_domain::{Epoch, Label, PoolName, TaskId};
@@ -18,6 +19,7 @@ use motorpool_wire::agent::{
     BootstrapAnswer, BootstrapRequest, SyncAnswer, SyncRequest, TaskKind, TaskOrder,
 };
 use motorpool_wire::error::{ErrorBody, ErrorCode, ErrorEnvelope};
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -122,6 +124,15 @@ struct Plane {
     seen: Arc<Mutex<Seen>>,
 }
 
+impl Plane {
+    fn routes(&self) -> Router {
+        Router::new()
+            .route("/api/v1/agent/bootstrap", post(bootstrap))
+            .route("/api/v1/agent/sync", post(sync))
+            .with_state(self.clone())
+    }
+}
+
 async fn bootstrap(State(plane): State<Plane>, Json(request): Json<BootstrapRequest>) -> Response {
     let mut seen = plane.seen.lock().unwrap();
     seen.bootstraps.push(request);
@@ -180,14 +191,39 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) async fn new(plan: Plan) -> Self {
+        let plane = Plane { plan: watch::channel(plan).0, seen: Arc::default() };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let plane = Plane { plan: watch::channel(plan).0, seen: Arc::default() };
-        let routes = Router::new()
-            .route("/api/v1/agent/bootstrap", post(bootstrap))
-            .route("/api/v1/agent/sync", post(sync))
-            .with_state(plane.clone());
+        let routes = plane.routes();
         tokio::spawn(async move { axum::serve(listener, routes).await });
+        Self::with(plane, address)
+    }
+
+    /// Over TLS, with a certificate of its own authority; `ca.pem` is the authority's.
+    pub(crate) async fn over_tls(plan: Plan) -> Self {
+        let _installed_already = rustls::crypto::ring::default_provider().install_default();
+        let plane = Plane { plan: watch::channel(plan).0, seen: Arc::default() };
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_key = KeyPair::generate().unwrap();
+        let ca_pem = authority.self_signed(&authority_key).unwrap().pem();
+        let issuer = Issuer::new(authority, authority_key);
+        let mut server = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate().unwrap();
+        let pem = server.signed_by(&key, &issuer).unwrap().pem();
+        let tls = RustlsConfig::from_pem(pem.into_bytes(), key.serialize_pem().into_bytes()).await.unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        let serving = axum_server::from_tcp_rustls(listener, tls).unwrap();
+        tokio::spawn(serving.serve(plane.routes().into_make_service()));
+        let bench = Self::with(plane, address);
+        fs::write(bench.path("ca.pem"), ca_pem).unwrap();
+        bench
+    }
+
+    fn with(plane: Plane, address: String) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("secret"), SECRET).unwrap();
         Self { dir, address, plane, agent: None }
@@ -265,6 +301,28 @@ impl Bench {
             .filter(|(_pid, proc)| file_contains(&proc.join("environ"), &mark))
             .map(|(pid, _)| pid)
             .collect()
+    }
+
+    pub(crate) fn supervisors(&self) -> Vec<Pid> {
+        let supervises = |pid: &Pid| {
+            file_contains(Path::new(&format!("/proc/{pid}/cmdline")), "motorpool-agent\0supervise\0")
+        };
+        self.work_processes().into_iter().filter(supervises).collect()
+    }
+
+    /// What a script that registers must find.
+    pub(crate) fn environment(&self) -> Vec<String> {
+        let dir = self.path("agent").display().to_string();
+        vec![
+            "MOTORPOOL_CLAIM=c-1\n".to_owned(),
+            "MOTORPOOL_EPOCH=1\n".to_owned(),
+            "MOTORPOOL_LABEL=motorpool-c-1\n".to_owned(),
+            "MOTORPOOL_POOL=small\n".to_owned(),
+            "MOTORPOOL_RUNNER=r-1\n".to_owned(),
+            format!("MOTORPOOL_RUNNER_DIR={dir}\n"),
+            format!("MOTORPOOL_SERVER={}\n", self.address),
+            format!("MOTORPOOL_WORK_DIR={dir}/work\n"),
+        ]
     }
 
     pub(crate) async fn until_no_work(&self) {

@@ -116,7 +116,7 @@ pub(crate) async fn be_stand_in() {
 
 pub(crate) fn supervisor() -> SupervisorCommand {
     let program = env!("CARGO_BIN_EXE_motorpool-agent").into();
-    SupervisorCommand { program, args: vec!["supervise".into()] }
+    SupervisorCommand { program, args: vec!["supervise".into()], env: vec![] }
 }
 
 /// All processes with this text in their environment or arguments. A zombie has neither.

@@ -57,13 +57,13 @@ fn judge(pool: &PoolView, runners: &[RunnerView]) -> Vec<Check> {
         } else {
             checks.push(Check::warn(waiting, format!("`motorpool claims --pool {name}` says what for")));
         }
-    } else if full {
+    } else if full && counted(pool, StateName::Idle) == 0 {
         checks.push(Check::warn(
-            format!("pool {name}: all {} slots are taken", pool.max),
-            "the next claim waits, unless an idle runner fits; raise its max if that is too soon",
+            format!("pool {name}: all {} slots are taken, and no runner is idle", pool.max),
+            "the next claim waits; raise its max if that is too soon",
         ));
     }
-    let quarantined = pool.counts.get(StateName::Quarantined.as_str()).copied().unwrap_or(0);
+    let quarantined = counted(pool, StateName::Quarantined);
     if quarantined > 0 {
         checks.push(Check::warn(
             format!("pool {name}: {} in quarantine", some(quarantined, "runner")),
@@ -76,6 +76,10 @@ fn judge(pool: &PoolView, runners: &[RunnerView]) -> Vec<Check> {
             .push(Check::ok(format!("pool {name}: {} of {} slots used, nothing waits", pool.used, pool.max)));
     }
     checks
+}
+
+fn counted(pool: &PoolView, state: StateName) -> u32 {
+    pool.counts.get(state.as_str()).copied().unwrap_or(0)
 }
 
 /// Only those that should be heard from.
@@ -180,6 +184,8 @@ mod tests {
             ]
         );
         assert_eq!(warnings(&PoolView { waiting: 1, ..pool() }, &[]), ["pool small: 1 claim waiting"]);
-        assert_eq!(warnings(&PoolView { used: 3, ..pool() }, &[]), ["pool small: all 3 slots are taken"]);
+        assert_eq!(warnings(&PoolView { used: 3, ..pool() }, &[]), ["pool small: all 3 slots are taken, and no runner is idle"]);
+        let idle = PoolView { used: 3, counts: BTreeMap::from([("idle".to_owned(), 3)]), ..pool() };
+        assert_eq!(warnings(&idle, &[]), [""; 0]);
     }
 }

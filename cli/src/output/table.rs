@@ -1,6 +1,7 @@
-//! Tables for people: columns without lines between them, wrapped to the terminal. In a pipe nothing is wrapped.
+//! Tables for people: columns without lines between them. On a terminal the last one is wrapped, so that what stands before
+//! it can be copied; in a pipe nothing is.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 use super::terminal;
 
@@ -27,8 +28,12 @@ fn of_width(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>, width:
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(width);
     }
-    for column in table.column_iter_mut() {
+    let last = table.column_count().saturating_sub(1);
+    for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
+        if place < last {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
@@ -49,5 +54,8 @@ mod tests {
         let text = of_width(&["CLAIM", "WHY"], rows, Some(80));
         assert!(text.lines().count() > 2, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let rows = [vec!["c-6fk8vpqg811sppe4".to_owned(), "a long reason".to_owned()]];
+        let text = of_width(&["CLAIM", "WHY"], rows, Some(30));
+        assert!(text.contains("c-6fk8vpqg811sppe4"), "{text}");
     }
 }

@@ -87,7 +87,7 @@ fn each_mistake_is_named_with_its_line_and_what_is_allowed() {
             "[resource_classes]\nlarge = { cpu = 4, memory = 8192 }",
             "p:2: resource_classes.large.memory: unknown key; did you mean memory_mb?",
         ),
-        ("[teams.web]\ntoken = []", "p:2: teams.web.token: unknown key; known are token_sha256"),
+        ("[teams.web]\ntoken = []", "p:2: teams.web.token: unknown key; did you mean token_sha256?"),
         // Keys that are needed.
         ("[pools.small]\nmax = 1", "p:1: pools.small.backend: is missing"),
         ("\n[resource_classes]\nlarge = { cpu = 4 }", "p:3: resource_classes.large.memory_mb: is missing"),

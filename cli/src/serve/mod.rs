@@ -53,7 +53,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         doorbell: Arc::clone(&bells) as _,
-        secret: ServerSecret::new(data.server_secret()?),
+        secret: ServerSecret::new(&data.server_secret()?),
         settings: settings(&file),
     }));
     control.define_pools(&file.pools).await.map_err(refused)?;

@@ -30,6 +30,7 @@ pub(super) fn entries(entries: &[AuditEntry], now: Timestamp) -> String {
 fn row(entry: &AuditEntry, now: Timestamp) -> Vec<String> {
     let AuditEntry { at, who, what, from, to, why } = entry;
     let change = match (from, to) {
+        (Some(from), Some(to)) if from == to => what.clone(),
         (Some(from), Some(to)) => format!("{what} ({from} → {to})"),
         (None, Some(to)) => format!("{what} (→ {to})"),
         (Some(from), None) => format!("{what} ({from} →)"),

@@ -94,11 +94,14 @@ fn list(claims: &[ClaimView], all: bool, now: Timestamp) -> String {
             claim.state.clone(),
             format!("{}/{}", claim.runners.len(), claim.count),
             ago(Timestamp::from_millis(claim.opened_at_ms), now),
-            claim.why.clone(),
         ]
     });
-    let text = table(&["CLAIM", "WORKFLOW", "POOL", "STATE", "RUNNERS", "OPENED", "WHY"], rows);
-    [text, note].join("\n")
+    let mut lines = vec![table(&["CLAIM", "WORKFLOW", "POOL", "STATE", "RUNNERS", "OPENED"], rows)];
+    // A reason is too long for a column, and most claims need none.
+    let odd = shown.iter().filter(|claim| claim.short > 0 || ["pending", "failed"].contains(&claim.state.as_str()));
+    lines.extend(odd.map(|claim| format!("{} {}: {}", claim.claim, claim.state, claim.why)));
+    lines.push(note);
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -154,10 +157,11 @@ pub(super) mod tests {
         let now = Timestamp::from_millis(30_000);
         assert_eq!(
             list(&claims, false, now),
-            "CLAIM  WORKFLOW  POOL   STATE  RUNNERS  OPENED    WHY\n\
-             c-abc  gh-1      small  ready  2/3      30 s ago  it waits for a slot\n\
+            "CLAIM  WORKFLOW  POOL   STATE  RUNNERS  OPENED\n\
+             c-abc  gh-1      small  ready  2/3      30 s ago\n\
+             c-abc ready: it waits for a slot\n\
              1 claim that ended: --all shows them too"
         );
-        assert_eq!(list(&claims, true, now).trim_end().lines().count(), 3);
+        assert_eq!(list(&claims, true, now).trim_end().lines().count(), 5);
     }
 }

@@ -15,8 +15,9 @@ use crate::output::Report;
 use crate::output::words::span;
 use progress::Progress;
 
-/// How long the server is asked to hold one answer back.
-const POLL: Duration = Duration::from_secs(20);
+/// How long the server is asked to hold one answer back. It answers when the claim is decided; in between, this often, it
+/// is heard how the claim gets on.
+const POLL: Duration = Duration::from_secs(5);
 /// A server that does not hold it back is asked no oftener.
 const PACE: Duration = Duration::from_millis(500);
 /// A server that restarts is waited for, but not for ever.

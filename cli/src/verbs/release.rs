@@ -6,7 +6,6 @@ use crate::args::ReleaseArgs;
 use crate::client::Client;
 use crate::errors::Failure;
 use crate::output::Report;
-use crate::output::words::some;
 
 pub(crate) async fn run(args: ReleaseArgs) -> Result<Report, Failure> {
     let ReleaseArgs { connect, workflow, pool, owner } = args;
@@ -21,10 +20,6 @@ fn in_words(claim: &ClaimView) -> String {
     );
     if !claim.why.is_empty() {
         text.push_str(&format!(": {}", claim.why));
-    }
-    if !claim.runners.is_empty() {
-        let count = u64::try_from(claim.runners.len()).unwrap_or(u64::MAX);
-        text.push_str(&format!("\n{} on the way back", some(count, "runner")));
     }
     if !claim.also.is_empty() {
         let also: Vec<String> = claim.also.iter().map(ToString::to_string).collect();
@@ -46,7 +41,6 @@ mod tests {
         assert_eq!(
             in_words(&claim),
             "claim c-abc of workflow gh-1 on pool small is released: its owner released it\n\
-             2 runners on the way back\n\
              also ended: c-def"
         );
     }

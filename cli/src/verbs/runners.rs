@@ -93,7 +93,7 @@ fn one(runner: &RunnerView) -> String {
                 runner.seen_ms_ago.map_or_else(|| "never".to_owned(), |ago| format!("{} ago", span_ms(ago))),
             ),
         ),
-        ("looked at in", runner.threshold_in_ms.map(|left| format!("{} at the latest", span_ms(left)))),
+        ("threshold", runner.threshold_in_ms.map(|left| format!("in {}", span_ms(left)))),
         ("hardware", Some(format!("{}, {} CPUs, {} MB", runner.instance_type, runner.cpu, runner.memory_mb))),
         ("usage", Some(runner.usage.clone())),
         ("provider's id", runner.provider_id.clone()),

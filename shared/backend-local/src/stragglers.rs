@@ -1,5 +1,5 @@
 //! Finds what is left of a runner when its agent is gone, by a mark in the environment (Linux only), and kills it. The
-//! agent, and the supervisors that it starts, carry the mark; their work does not, and counts as theirs by descent.
+//! agent and the supervisors that it starts carry the mark; work that has shed it still counts as theirs by descent.
 
 use std::path::Path;
 

@@ -206,7 +206,7 @@ fn cannot_launch(pool: &Pool, claim: &Claim) -> Option<String> {
 
 fn at_its_maximum(record: &PoolRecord) -> String {
     format!(
-        "pool {} is at its maximum: {} of {} machines are in use; the next that is released goes to who waits longest",
+        "pool {} is at its maximum: {} of {} machines in use",
         record.pool.name, record.used, record.pool.rules.max
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::ledger::{Deleted, Subject};
+use crate::ports::ledger::{Deleted, Page, Subject, WhichClaims};
 use crate::refused::Refused;
 use motorpool_domain::pool::{Dispatch, Pool, Rules, Source};
 use motorpool_domain::{AuditEntry, PoolName};
@@ -68,6 +68,13 @@ impl Control {
         let record = self.pool_record(name).await?;
         if record.pool.source == Source::File && !record.pool.retired {
             return Err(defined_by_file(name));
+        }
+        let open = self.ledger.list_claims(name, WhichClaims::Open, Page::first(1)).await?;
+        if let Some(claim) = open.items.first() {
+            return Err(Refused::conflict(
+                format!("pool {name} still has open claims, such as {}", claim.id),
+                "release them first: `motorpool claims --pool …`",
+            ));
         }
         match self.ledger.delete_pool(name).await? {
             Deleted::Done => Ok(()),

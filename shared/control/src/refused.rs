@@ -80,7 +80,12 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 
 impl From<LedgerError> for Refused {
     fn from(error: LedgerError) -> Self {
-        Self::internal(&error)
+        match &error {
+            LedgerError::BadPage { .. } => {
+                Self::invalid(error.to_string(), "take `after` from the `next` of the page before, or leave it out")
+            }
+            LedgerError::Failed { .. } | LedgerError::Unreadable { .. } => Self::internal(&error),
+        }
     }
 }
 

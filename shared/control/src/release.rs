@@ -59,6 +59,6 @@ fn whose(caller: &Caller, asked: Option<Owner>) -> Result<Owner, Refused> {
 fn no_such(owner: &Owner, workflow: &Workflow) -> Refused {
     Refused::not_found(
         format!("{owner} has no claim of workflow {workflow}"),
-        "`motorpool claims` lists the claims; a workflow's name includes its attempt",
+        "`motorpool claims` lists the claims; a team's own needs its `owner`, and a workflow's name includes its attempt",
     )
 }

@@ -198,11 +198,13 @@ impl Control {
     }
 
     fn registered(&self, pool: &Pool, runner: &Runner) -> RegisteredRunner {
+        // A machine that is only joining has so long; one that is part of the pool already has no such limit.
+        let joins = runner.state.name() == StateName::Created;
         RegisteredRunner {
             runner: runner.id.clone(),
             pool: pool.name.clone(),
             bootstrap_secret: self.secret.launch_secret(&runner.launch, &runner.id),
-            valid_for_ms: runner.threshold.map(|Threshold(at)| millis(self.now().until(at))),
+            valid_for_ms: runner.threshold.filter(|_| joins).map(|Threshold(at)| millis(self.now().until(at))),
         }
     }
 }

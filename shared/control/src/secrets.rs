@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 
 /// The control plane's own secret, from which each launch's is derived.
 #[derive(Clone)]
-pub struct ServerSecret(Vec<u8>);
+pub struct ServerSecret(Hmac<Sha256>);
 
 impl std::fmt::Debug for ServerSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -18,14 +18,18 @@ impl std::fmt::Debug for ServerSecret {
 }
 
 impl ServerSecret {
-    pub fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+    pub fn new(bytes: &[u8]) -> Self {
+        // A key of one block, so that making the HMAC can't fail.
+        let mut block = [0; 64];
+        for (place, byte) in block.iter_mut().zip(Sha256::digest(bytes)) {
+            *place = byte;
+        }
+        Self(<Hmac<Sha256> as KeyInit>::new(&block.into()))
     }
 
     /// What the agent of one runner of a launch redeems. Following from both ids, it need not be stored.
     pub(crate) fn launch_secret(&self, launch: &LaunchId, runner: &RunnerId) -> String {
-        // HMAC takes a key of any length, so this can't fail; an empty secret would still differ by launch.
-        let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0) else { return String::new() };
+        let mut mac = self.0.clone();
         mac.update(launch.as_str().as_bytes());
         mac.update(b"/");
         mac.update(runner.as_str().as_bytes());

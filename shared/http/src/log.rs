@@ -109,15 +109,15 @@ fn no_span(_: &Request) -> Span {
 fn line(response: &Response, took: Duration, _: &Span) {
     let Some(mark) = response.extensions().get::<Mark>() else { return };
     let (method, route, status) = (mark.method, mark.route(), response.status().as_u16());
-    tracing::info!(
-        method,
-        route,
-        status,
-        ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        caller = mark.who.get().map_or("nobody", |who| who.name()),
-        request_id = mark.id,
-        "answered {method} {route} with {status}"
-    );
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let caller = mark.who.get().map_or("nobody", |who| who.name());
+    let request_id = &mark.id;
+    // An agent's good answers are its heartbeats: too many to read.
+    if mark.who.get() == Some(&Who::Agent) && response.status().is_success() {
+        tracing::debug!(method, route, status, ms, caller, request_id, "answered {method} {route} with {status}");
+    } else {
+        tracing::info!(method, route, status, ms, caller, request_id, "answered {method} {route} with {status}");
+    }
 }
 
 /// The caller's own id, if it is one that can be logged and sent back as it is.

@@ -38,10 +38,6 @@ impl Span {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("'{0}' is not where a page of this listing ended")]
-pub(crate) struct BadPage(String);
-
 pub(crate) fn runner_span(
     pool: &PoolName,
     state: Option<StateName>,
@@ -161,11 +157,7 @@ fn checked<'a>(
 }
 
 fn bad(page: &Page) -> LedgerError {
-    let token = page.after.clone().unwrap_or_default();
-    LedgerError::Failed {
-        attempted: "go on with a listing".to_owned(),
-        source: Box::new(BadPage(token.chars().take(100).collect())),
-    }
+    LedgerError::BadPage { after: page.after.iter().flat_map(|token| token.chars().take(100)).collect() }
 }
 
 fn is_live(state: &str) -> bool {

@@ -30,7 +30,7 @@ impl Progress {
             let width = usize::from(terminal::stderr_width().unwrap_or(80));
             tell(&format!("{CLEAR}{}", cut(&line, width.saturating_sub(1))));
         } else if self.said.as_ref() != Some(&news) {
-            tell(&format!("{news}\n"));
+            tell(&format!("claim {} is {news}\n", claim.claim));
             self.said = Some(news);
         }
     }
@@ -64,11 +64,7 @@ impl Progress {
 }
 
 fn news(claim: &ClaimView) -> String {
-    if claim.why.is_empty() {
-        format!("claim {} is {}", claim.claim, claim.state)
-    } else {
-        format!("claim {} is {}: {}", claim.claim, claim.state, claim.why)
-    }
+    if claim.why.is_empty() { claim.state.clone() } else { format!("{}: {}", claim.state, claim.why) }
 }
 
 fn cut(line: &str, width: usize) -> String {

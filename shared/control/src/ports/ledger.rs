@@ -95,6 +95,9 @@ pub enum LedgerError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The caller's mistake, not the ledger's.
+    #[error("'{after}' is not where a page of this listing ended")]
+    BadPage { after: String },
     #[error("the ledger's record of {subject} can't be read")]
     Unreadable {
         subject: String,

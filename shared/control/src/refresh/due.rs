@@ -5,6 +5,7 @@ use crate::apply::Applied;
 use crate::control::Control;
 use crate::ports::ledger::{Due, Page, PoolRecord, WhichClaims};
 use crate::refused::{Refused, chain};
+use futures_util::StreamExt;
 use motorpool_domain::brake::Looks;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Look, Presence, Runner, RunnerEvent, StateName, look, next_look};
@@ -16,6 +17,9 @@ use std::collections::HashMap;
 const AT_MOST: u32 = 1_000;
 /// How many waiting claims of a pool one pass brings further, oldest first.
 const WAITING: u32 = 200;
+
+/// How many runners are treated at the same time.
+const ABREAST: usize = 16;
 
 /// What a due runner is due for.
 enum Reason {
@@ -53,21 +57,42 @@ impl Control {
             .collect();
         report.braked = brake(&judged);
         let mut surplus = Surplus::default();
+        let mut cases = Vec::new();
         for (runner, reason) in judged {
             let Some(record) = find(pools, &runner.pool) else { continue };
-            let outcome = match reason {
-                Reason::Threshold => self.on_threshold(record, &runner, &mut surplus).await,
-                Reason::Look(Look::Silent) => self.on_silence(&record.pool, &runner, report.braked).await,
-                Reason::Look(Look::Unlaunched) => self.launch_again(&record.pool, &runner).await,
-                Reason::Look(Look::Heard) | Reason::Nothing => self.look_later(&record.pool, &runner).await,
+            let needed = match (&reason, runner.state.name()) {
+                (Reason::Threshold, StateName::Idle) => !surplus.take(self, record).await?,
+                (Reason::Threshold | Reason::Look(_) | Reason::Nothing, _) => false,
             };
-            let subject = format!("runner {}", runner.id);
+            cases.push(self.treat(&record.pool, runner, reason, needed, report.braked));
+        }
+        // Abreast, since one machine that is slow to go must not keep the others waiting.
+        let mut treated = futures_util::stream::iter(cases).buffer_unordered(ABREAST);
+        while let Some((runner, outcome)) = treated.next().await {
             match outcome {
                 Ok(reaped) => report.reaped += u32::from(reaped),
-                Err(error) => self.heal(&subject, Err(error)),
+                Err(error) => self.heal(&format!("runner {runner}"), Err(error)),
             }
         }
         Ok(())
+    }
+
+    /// Says whether the runner was reaped.
+    async fn treat(
+        &self,
+        pool: &Pool,
+        runner: Runner,
+        reason: Reason,
+        needed: bool,
+        braked: bool,
+    ) -> (RunnerId, Result<bool, Refused>) {
+        let outcome = match reason {
+            Reason::Threshold => self.reap(pool, &runner, &RunnerEvent::ThresholdPassed { needed }).await,
+            Reason::Look(Look::Silent) => self.on_silence(pool, &runner, braked).await,
+            Reason::Look(Look::Unlaunched) => self.launch_again(pool, &runner).await,
+            Reason::Look(Look::Heard) | Reason::Nothing => self.look_later(pool, &runner).await,
+        };
+        (runner.id, outcome)
     }
 
     /// Claims that wait are brought further, those that wait longest first.
@@ -85,26 +110,6 @@ impl Control {
         if let Err(error) = outcome {
             tracing::warn!(subject, error = chain(&error), "refresh could not heal a record; it stays due");
         }
-    }
-
-    async fn on_threshold(
-        &self,
-        record: &PoolRecord,
-        runner: &Runner,
-        surplus: &mut Surplus,
-    ) -> Result<bool, Refused> {
-        let needed = match runner.state.name() {
-            StateName::Idle => !surplus.take(self, record).await?,
-            StateName::Created
-            | StateName::Resetting
-            | StateName::Claimed
-            | StateName::Running
-            | StateName::Releasing
-            | StateName::Quarantined
-            | StateName::Terminating
-            | StateName::Terminated => false,
-        };
-        self.reap(&record.pool, runner, &RunnerEvent::ThresholdPassed { needed }).await
     }
 
     /// Nobody is killed for silence while most are silent; that a machine is gone is certain all the same.

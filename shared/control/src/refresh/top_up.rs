@@ -25,14 +25,18 @@ impl Control {
             .await?;
         let spare = created.items.iter().filter(|runner| runner.state.hold().is_none()).count();
         let coming = resetting.saturating_add(u32::try_from(spare).unwrap_or(u32::MAX));
-        let missing = wanted.saturating_sub(idle.saturating_add(coming));
-        if missing == 0 {
-            return Ok(());
+        let mut missing = wanted.saturating_sub(idle.saturating_add(coming));
+        while missing > 0 {
+            // The slots are read after the counts: if they change meanwhile, the rest is left to the next pass.
+            let record = self.pool_record(&pool.name).await?;
+            let why = "the pool has fewer idle runners than min_idle";
+            let launched = self.launch_spare(&record, missing, why).await?;
+            if launched == 0 {
+                break;
+            }
+            report.launched += launched;
+            missing -= launched;
         }
-        // The slots are read after the counts: if they changed since, the launch is left to the next pass.
-        let record = self.pool_record(&pool.name).await?;
-        report.launched +=
-            self.launch_spare(&record, missing, "the pool has fewer idle runners than min_idle").await?;
         Ok(())
     }
 }

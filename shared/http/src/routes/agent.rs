@@ -3,6 +3,7 @@
 use super::Answer;
 use crate::App;
 use crate::auth::AgentToken;
+use crate::envelope::Refusal;
 use crate::extract::Body;
 use crate::poll::{Look, Patience, long_poll};
 use axum::Json;
@@ -10,7 +11,9 @@ use axum::extract::State;
 use motorpool_control::Synced;
 use motorpool_control::ports::doorbell::Bell;
 use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncAnswer, SyncRequest};
+use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 
 /// Redeems a launch secret with the hash of a token that the agent made
 ///
@@ -44,8 +47,22 @@ pub(super) async fn sync(
     let listening = app.bells.listen(Bell::Runner(request.runner.clone()));
     let patience = Patience { wait, recheck: wait, margin: app.limits.request };
     let answer = long_poll(listening, patience, || async {
-        let Synced { answer, news } = app.control.sync(&token, &request).await?;
+        let Synced { answer, news } = sync_to_its_end(&app, &token, &request).await?;
         Ok(if news { Look::Settled(answer) } else { Look::Unsettled(answer) })
     });
     Ok(Json(answer.await?))
+}
+
+/// In a task of its own: a report can end the very agent that sent it, which then hangs up, and a handler whose caller hung up is
+/// dropped where it stands. What the report began goes on to its end all the same.
+async fn sync_to_its_end(app: &App, token: &str, request: &SyncRequest) -> Result<Synced, Refusal> {
+    let (control, token, request) = (Arc::clone(&app.control), token.to_owned(), request.clone());
+    let syncing = async move { control.sync(&token, &request).await };
+    match tokio::spawn(syncing.in_current_span()).await {
+        Ok(synced) => Ok(synced?),
+        Err(error) => {
+            tracing::error!(%error, "a sync came to no end");
+            Err(Refusal::internal("the sync came to no end", "try again; the server's log says more"))
+        }
+    }
 }

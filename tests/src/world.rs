@@ -1,0 +1,302 @@
+//! A control plane on the in-memory ledger, with a clock that a test turns and machines that do what a test says.
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use motorpool_control::ports::backend::{Backend, BackendError, Backends, LaunchError, LaunchOrder, Launched, Machine};
+use motorpool_control::ports::clock::Clock;
+use motorpool_control::ports::doorbell::NoDoorbell;
+use motorpool_control::ports::entropy::SeededEntropy;
+use motorpool_control::ports::ledger::Ledger;
+use motorpool_control::ports::queue::Queue;
+use motorpool_control::{Caller, Control, Parts, ServerSecret, Settings, SweepWish, token_sha256};
+use motorpool_domain::pool::{BackendKind, Rules};
+use motorpool_domain::runner::{Presence, Runner, TaskOutcome, TaskResult};
+use motorpool_domain::spec::Spec;
+use motorpool_domain::{Label, PoolName, RunnerId, Timestamp, Workflow};
+use motorpool_ledger::MemoryLedger;
+use motorpool_queues::InProcessQueue;
+use motorpool_wire::agent::{BootstrapRequest, SyncAnswer, SyncRequest, TaskKind};
+use motorpool_wire::api::{ClaimView, ProvisionRequest, RefreshReport};
+use motorpool_wire::pool_settings::PoolSettings;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct World {
+    pub control: Control,
+    pub ledger: Arc<dyn Ledger>,
+    pub queue: Arc<dyn Queue>,
+    pub machines: Arc<Machines>,
+    pub clock: Arc<TurnedClock>,
+    agents: Mutex<BTreeMap<RunnerId, PlayedAgent>>,
+}
+
+pub const POOL: &str = "small";
+const HOST: Spec = Spec { cpu: 2, memory_mb: 2048 };
+
+impl World {
+    /// With one pool of machines that can be replaced; `settings` are added to its pool settings.
+    pub async fn new(settings: serde_json::Value) -> Result<Self> {
+        let clock = Arc::new(TurnedClock::default());
+        let ledger: Arc<dyn Ledger> = Arc::new(MemoryLedger::default());
+        let queue: Arc<dyn Queue> = Arc::new(InProcessQueue::default());
+        let machines = Arc::new(Machines::default());
+        let control = Control::new(Parts {
+            ledger: Arc::clone(&ledger),
+            queue: Arc::clone(&queue),
+            backends: Backends::default().with(BackendKind::Local, Arc::clone(&machines) as Arc<dyn Backend>),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            entropy: Arc::new(SeededEntropy::new(1)),
+            doorbell: Arc::new(NoDoorbell),
+            secret: ServerSecret::new(b"for tests"),
+            settings: Settings {
+                refresh: Duration::from_secs(30),
+                sweep: Duration::from_secs(300),
+                resource_classes: BTreeMap::new(),
+                host: HOST,
+            },
+        });
+        control.define_pools(&BTreeMap::from([(pool()?, rules(settings)?)])).await?;
+        Ok(Self { control, ledger, queue, machines, clock, agents: Mutex::default() })
+    }
+
+    pub async fn provision(&self, workflow: &str, count: u32) -> Result<ClaimView> {
+        let request = ProvisionRequest {
+            workflow: Workflow::parse(workflow)?,
+            pool: pool()?,
+            count,
+            max_runtime_minutes: None,
+            usage: None,
+            allowed_instance_types: None,
+            resource_class: None,
+        };
+        Ok(self.control.provision(&Caller::Operator, request).await?)
+    }
+
+    pub async fn claim(&self, claim: &ClaimView) -> Result<ClaimView> {
+        Ok(self.control.view_claim(&Caller::Operator, &claim.claim).await?)
+    }
+
+    pub async fn refresh(&self) -> Result<RefreshReport> {
+        Ok(self.control.refresh(&Caller::Operator, SweepWish::IfDue).await?)
+    }
+
+    pub async fn sweep(&self) -> Result<RefreshReport> {
+        Ok(self.control.refresh(&Caller::Operator, SweepWish::Now).await?)
+    }
+
+    pub async fn runner(&self, id: &RunnerId) -> Result<Runner> {
+        self.ledger.runner(id).await?.with_context(|| format!("no runner {id}"))
+    }
+
+    pub async fn used(&self) -> Result<u32> {
+        Ok(self.ledger.pool(&pool()?).await?.context("no pool")?.used)
+    }
+
+    /// Every machine that is there has a healthy agent: each syncs and does its tasks until there is nothing to do.
+    pub async fn agents_work(&self) -> Result<()> {
+        loop {
+            let mut busy = false;
+            for id in self.machines.there() {
+                busy |= self.agent_syncs(&id).await?.task.is_some();
+            }
+            if !busy {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One sync of one agent, with the task that it is given done at once.
+    pub async fn agent_syncs(&self, id: &RunnerId) -> Result<SyncAnswer> {
+        let mut agent = self.agents().get(id).cloned().unwrap_or_default();
+        if !agent.joined {
+            let secret = self.machines.secret(id).with_context(|| format!("{id} was not launched"))?;
+            let request = BootstrapRequest {
+                runner: id.clone(),
+                secret,
+                token_sha256: token_sha256(&token(id)),
+                machine_id: id.to_string(),
+                boot_id: "boot".to_owned(),
+            };
+            agent.epoch = self.control.bootstrap(request).await?.epoch.0;
+            agent.joined = true;
+        }
+        let request = SyncRequest {
+            runner: id.clone(),
+            epoch: motorpool_domain::Epoch(agent.epoch),
+            boot_id: "boot".to_owned(),
+            agent_version: "test".to_owned(),
+            registered: agent.registered.clone(),
+            busy: None,
+            results: agent.results.clone(),
+            wait_ms: 0,
+        };
+        let answer = self.control.sync(&token(id), &request).await?.answer;
+        agent.take(&answer);
+        self.agents().insert(id.clone(), agent);
+        Ok(answer)
+    }
+
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<RunnerId, PlayedAgent>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub fn pool() -> Result<PoolName> {
+    Ok(PoolName::parse(POOL)?)
+}
+
+fn rules(settings: serde_json::Value) -> Result<Rules> {
+    let mut all = json!({"backend": "local", "clean": "cleanup", "max": 10});
+    if let (Some(all), serde_json::Value::Object(more)) = (all.as_object_mut(), settings) {
+        all.extend(more);
+    }
+    let settings: PoolSettings = serde_json::from_value(all)?;
+    Ok(settings.rules(HOST)?)
+}
+
+fn token(id: &RunnerId) -> String {
+    format!("mp_runner_{id}")
+}
+
+#[derive(Debug, Clone, Default)]
+struct PlayedAgent {
+    joined: bool,
+    epoch: u64,
+    registered: Option<Label>,
+    results: Vec<TaskResult>,
+}
+
+impl PlayedAgent {
+    fn take(&mut self, answer: &SyncAnswer) {
+        if answer.epoch.0 != self.epoch {
+            self.epoch = answer.epoch.0;
+            self.results.clear();
+        }
+        let Some(task) = &answer.task else { return };
+        match &task.kind {
+            TaskKind::Register { label, .. } => self.registered = Some(label.clone()),
+            TaskKind::Deregister { .. } => self.registered = None,
+            TaskKind::Prepare { .. } | TaskKind::Cleanup { .. } => {}
+        }
+        self.results.push(TaskResult { task: task.id.clone(), outcome: TaskOutcome::Done });
+    }
+}
+
+/// A clock that only a test moves.
+#[derive(Debug)]
+pub struct TurnedClock(AtomicU64);
+
+impl Default for TurnedClock {
+    fn default() -> Self {
+        Self(AtomicU64::new(1_700_000_000_000))
+    }
+}
+
+impl TurnedClock {
+    pub fn turn(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+}
+
+impl Clock for TurnedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Machines that exist once they are launched, and go when they are told to or when a test takes them away.
+#[derive(Debug, Default)]
+pub struct Machines(Mutex<Yard>);
+
+#[derive(Debug, Default)]
+struct Yard {
+    secrets: BTreeMap<RunnerId, String>,
+    there: BTreeSet<RunnerId>,
+    launches: u32,
+    mood: Mood,
+}
+
+/// How the provider answers the next launches.
+#[derive(Debug, Clone, Default)]
+pub enum Mood {
+    #[default]
+    Willing,
+    Refuses(String),
+    /// The machine is made, but the answer is lost.
+    Mute,
+}
+
+impl Machines {
+    pub fn mood(&self, mood: Mood) {
+        self.yard().mood = mood;
+    }
+
+    pub fn there(&self) -> Vec<RunnerId> {
+        self.yard().there.iter().cloned().collect()
+    }
+
+    /// How often the provider was asked for a machine.
+    pub fn launches(&self) -> u32 {
+        self.yard().launches
+    }
+
+    /// A machine dies by itself.
+    pub fn die(&self, id: &RunnerId) {
+        self.yard().there.remove(id);
+    }
+
+    /// A machine that no record knows.
+    pub fn stray(&self, id: RunnerId) {
+        self.yard().there.insert(id);
+    }
+
+    fn secret(&self, id: &RunnerId) -> Option<String> {
+        self.yard().secrets.get(id).cloned()
+    }
+
+    fn yard(&self) -> MutexGuard<'_, Yard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Backend for Machines {
+    async fn ensure_launched(&self, order: &LaunchOrder<'_>) -> Result<Launched, LaunchError> {
+        let mut yard = self.yard();
+        yard.launches += 1;
+        if let Mood::Refuses(why) = &yard.mood {
+            return Err(LaunchError::Refused(why.clone()));
+        }
+        yard.secrets.insert(order.runner.id.clone(), order.secret.to_owned());
+        yard.there.insert(order.runner.id.clone());
+        match &yard.mood {
+            Mood::Mute => Err(LaunchError::Unconfirmed("the answer was lost".into())),
+            Mood::Willing | Mood::Refuses(_) => {
+                Ok(Launched { provider_id: format!("machine:{}", order.runner.id) })
+            }
+        }
+    }
+
+    async fn describe(&self, runner: &Runner) -> Result<Presence, BackendError> {
+        Ok(if self.yard().there.contains(&runner.id) { Presence::There } else { Presence::Gone })
+    }
+
+    async fn ensure_gone(&self, runner: &Runner) -> Result<Presence, BackendError> {
+        self.yard().there.remove(&runner.id);
+        Ok(Presence::Gone)
+    }
+
+    async fn inventory(&self, _: &PoolName) -> Result<Vec<Machine>, BackendError> {
+        let machine = |id: &RunnerId| Machine { runner: id.clone(), provider_id: format!("machine:{id}") };
+        Ok(self.yard().there.iter().map(machine).collect())
+    }
+
+    async fn discard(&self, machine: &Machine) -> Result<(), BackendError> {
+        self.yard().there.remove(&machine.runner);
+        Ok(())
+    }
+}
