@@ -156,6 +156,11 @@ impl Limits {
     pub fn silence(&self) -> Duration {
         self.heartbeat * 4
     }
+
+    /// An agent not heard from for this long has missed a heartbeat. In an outage of ours, all have, when the first is silent.
+    pub fn overdue(&self) -> Duration {
+        self.heartbeat * 2
+    }
 }
 
 /// The operator's own scripts. Values reach them in environment variables, and are never spliced in.

@@ -29,7 +29,7 @@ fn play(
     let mut now = NOW;
     for (which, seconds) in story {
         now = now.after(Duration::from_secs(*seconds));
-        let event = &events[*which].1;
+        let Some((_, event)) = events.get(*which) else { continue };
         if let Decision::Change(change) = decide(&runner, event, &rules(clean), now) {
             each(&runner, event, &change.after, now);
             runner = change.after;

@@ -3,10 +3,10 @@
 
 mod samples;
 
+use motorpool_domain::Timestamp;
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{Decision, Refusal, RunnerEvent, RunnerState, StateName, decide};
 use samples::{NOW, events, in_state, rules};
-use std::fmt::Write;
 use std::time::Duration;
 
 const BEGIN: &str = "<!-- state table: rendered from the code -->\n";
@@ -80,33 +80,22 @@ fn inv_14_refresh_does_nothing_to_a_runner_whose_threshold_lies_ahead() {
     }
 }
 
-fn at(event: &RunnerEvent) -> motorpool_domain::Timestamp {
-    match event {
-        RunnerEvent::ThresholdPassed { .. } => NOW.after(Duration::from_secs(61)),
-        _ => NOW,
-    }
+fn at(event: &RunnerEvent) -> Timestamp {
+    let late = matches!(event, RunnerEvent::ThresholdPassed { .. });
+    if late { NOW.after(Duration::from_secs(61)) } else { NOW }
 }
 
 fn render() -> String {
-    let mut table = String::from("| event |");
-    for state in StateName::ALL {
-        write!(table, " {state} |").unwrap();
-    }
-    table.push_str("\n| --- |");
-    table.push_str(&" --- |".repeat(StateName::ALL.len()));
-    table.push('\n');
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let head = ["event".to_owned()].into_iter().chain(StateName::ALL.map(|state| state.to_string()));
+    let rule = vec!["---".to_owned(); StateName::ALL.len() + 1];
+    let mut table = row(head.collect()) + &row(rule);
     for (name, event) in events() {
-        write!(table, "| {name} |").unwrap();
-        for state in StateName::ALL {
-            let cells: Vec<String> =
-                [false, true].into_iter().map(|kept| cell(state, kept, &event)).collect();
-            match cells.as_slice() {
-                [one, other] if one != other => write!(table, " {one}; kept: {other} |").unwrap(),
-                [one, ..] => write!(table, " {one} |").unwrap(),
-                [] => unreachable!("there are two cells"),
-            }
-        }
-        table.push('\n');
+        let cells = StateName::ALL.map(|state| {
+            let (replaced, kept) = (cell(state, false, &event), cell(state, true, &event));
+            if replaced == kept { replaced } else { format!("{replaced}; kept: {kept}") }
+        });
+        table += &row([name.to_owned()].into_iter().chain(cells).collect());
     }
     table
 }

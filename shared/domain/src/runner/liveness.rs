@@ -32,6 +32,16 @@ pub fn look(runner: &Runner, limits: &Limits, listening_since: Timestamp, now: T
     }
 }
 
+/// Whether its heartbeat is overdue, though it need not be silent yet. Nothing of who never had one, or is not looked at.
+pub fn overdue(runner: &Runner, limits: &Limits, listening_since: Timestamp, now: Timestamp) -> Option<bool> {
+    let seen_at = runner.seen_at?;
+    match look(runner, limits, listening_since, now)? {
+        Look::Unlaunched => None,
+        Look::Heard => Some(now.since(seen_at.max(listening_since)) >= limits.overdue()),
+        Look::Silent => Some(true),
+    }
+}
+
 /// When the next look is due, if the runner stays as it is.
 pub fn next_look(runner: &Runner, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
     match &runner.state {

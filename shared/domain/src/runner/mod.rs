@@ -8,7 +8,7 @@ mod liveness;
 pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
 pub use event::{Hold, Presence, Removal, RunnerEvent};
-pub use liveness::{Look, look, next_look};
+pub use liveness::{Look, look, next_look, overdue};
 
 use crate::ids::{ClaimId, Epoch, LaunchId, PoolName, RunnerId, TaskId};
 use crate::spec::Offer;

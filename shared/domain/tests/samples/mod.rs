@@ -1,5 +1,6 @@
 //! One runner in each state, and one of each event, for tests that walk them all.
 #![allow(dead_code, reason = "each test uses its own part")]
+#![expect(clippy::unwrap_used, reason = "the samples are constants; a wrong one fails the test")]
 
 use motorpool_domain::claim::{Ask, Claim, ClaimKey};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Rules};

@@ -1,0 +1,139 @@
+//! What an agent reports: ready, registered, deregistered, clean or not, started anew.
+
+use super::{Change, Decision, Refusal, Step};
+use crate::pool::Clean;
+use crate::runner::{CleanProof, ProofKind, RunnerState};
+use crate::time::Threshold;
+
+/// How often a clean step is tried before a person must look.
+const CLEAN_ATTEMPTS: u32 = 3;
+
+impl Step<'_> {
+    pub(super) fn ready(&self, until: Option<Threshold>) -> Decision {
+        match &self.runner.state {
+            RunnerState::Created { .. } if self.runner.draining => self.terminating("it was being drained"),
+            RunnerState::Created { hold: Some(hold), .. } => self.running(hold, until, "it is ready"),
+            RunnerState::Created { hold: None, .. } => {
+                let proof = CleanProof { how: ProofKind::NewMachine, at: self.now, task: None };
+                self.idle(proof, "it is new and ready")
+            }
+            RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Refuse(Refusal::NotNow),
+        }
+    }
+
+    pub(super) fn registered(&self, until: Option<Threshold>) -> Decision {
+        match &self.runner.state {
+            RunnerState::Claimed { hold } => self.running(hold, until, "it registered for its holder"),
+            RunnerState::Created { .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Refuse(Refusal::NotNow),
+        }
+    }
+
+    pub(super) fn unhealthy(&self, why: &str) -> Decision {
+        match &self.runner.state {
+            RunnerState::Created { .. } => self.terminating(why),
+            RunnerState::Claimed { .. } | RunnerState::Running { .. } => self.discard(why),
+            RunnerState::Releasing { .. } => self.give_up(why),
+            RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Stay,
+        }
+    }
+
+    pub(super) fn deregistered(&self) -> Decision {
+        match &self.runner.state {
+            RunnerState::Releasing { .. } if self.runner.draining => self.terminating("it was being drained"),
+            RunnerState::Releasing { .. } => match self.rules.clean {
+                Clean::Replace => self.terminating("used once; the pool replaces its machines"),
+                Clean::Reset | Clean::Cleanup | Clean::Keep => self.resetting("its holder gave it back"),
+            },
+            RunnerState::Created { .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Refuse(Refusal::NotNow),
+        }
+    }
+
+    pub(super) fn clean_proven(&self, proof: CleanProof) -> Decision {
+        match &self.runner.state {
+            RunnerState::Resetting { .. } if self.runner.draining => self.terminating("it was being drained"),
+            RunnerState::Resetting { .. } => self.idle(proof, "it is clean"),
+            RunnerState::Created { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Refuse(Refusal::NotNow),
+        }
+    }
+
+    pub(super) fn clean_failed(&self, why: &str) -> Decision {
+        match &self.runner.state {
+            RunnerState::Resetting { attempt, .. } => self.clean_again(*attempt, why),
+            RunnerState::Created { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Stay,
+        }
+    }
+
+    /// Backs off by twice as much each time; after the last attempt a person must look.
+    pub(super) fn clean_again(&self, attempt: u32, why: &str) -> Decision {
+        if attempt >= CLEAN_ATTEMPTS {
+            return self.quarantined(&format!("it could not be cleaned in {attempt} attempts: {why}"));
+        }
+        let backoff = self.limits().heartbeat * 2u32.saturating_pow(attempt - 1);
+        let state = RunnerState::Resetting {
+            attempt: attempt + 1,
+            not_before: self.now.after(backoff),
+            why: why.to_owned(),
+        };
+        self.to(state, Some(self.limits().resetting + backoff), format!("cleaning again: {why}"))
+    }
+
+    pub(super) fn new_boot(&self, boot_id: &str) -> Decision {
+        let noted = |decision| match decision {
+            Decision::Change(mut change) => {
+                let Change { after, .. } = change.as_mut();
+                after.boot_id = Some(boot_id.to_owned());
+                Decision::Change(change)
+            }
+            other @ (Decision::Stay | Decision::Refuse(_)) => other,
+        };
+        match &self.runner.state {
+            RunnerState::Idle | RunnerState::Claimed { .. } | RunnerState::Running { .. } => {
+                noted(self.discard("its machine started anew"))
+            }
+            RunnerState::Created { .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. } => noted(self.noting("its machine started anew", |_| ())),
+            RunnerState::Terminating { .. } | RunnerState::Terminated { .. } => Decision::Stay,
+        }
+    }
+}

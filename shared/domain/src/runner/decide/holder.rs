@@ -1,0 +1,61 @@
+//! What a claim does to a runner: takes it, begins its time, gives it back.
+
+use super::{Decision, Refusal, Step};
+use crate::runner::{Hold, RunnerState};
+use crate::time::Threshold;
+
+impl Step<'_> {
+    pub(super) fn taken(&self, hold: &Hold) -> Decision {
+        match &self.runner.state {
+            RunnerState::Idle => self.to(
+                RunnerState::Claimed { hold: hold.clone() },
+                Some(self.limits().claimed),
+                format!("{} took it from the pool", hold.claim),
+            ),
+            RunnerState::Created { .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Refuse(Refusal::NotNow),
+        }
+    }
+
+    pub(super) fn time_begins(&self, until: Threshold) -> Decision {
+        match &self.runner.state {
+            RunnerState::Running { .. } if self.runner.threshold.is_none_or(|now| now < until) => {
+                self.noting("its holder is ready, and its time begins", |after| after.threshold = Some(until))
+            }
+            RunnerState::Created { .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Stay,
+        }
+    }
+
+    pub(super) fn release(&self, why: &str) -> Decision {
+        match &self.runner.state {
+            RunnerState::Created { hold: Some(_), launched_at } => {
+                let launched_at = *launched_at;
+                self.noting(why, |after| after.state = RunnerState::Created { hold: None, launched_at })
+            }
+            RunnerState::Claimed { hold } | RunnerState::Running { hold, .. } => {
+                self.to(RunnerState::Releasing { hold: hold.clone() }, Some(self.limits().releasing), why)
+            }
+            RunnerState::Created { hold: None, .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Stay,
+        }
+    }
+}
