@@ -188,7 +188,6 @@ async fn work_that_kills_its_supervisor_is_found_by_its_mark() {
 }
 
 #[tokio::test]
-#[ignore = "takes the half minute after which a supervisor counts as hung"]
 async fn work_that_freezes_its_supervisor_is_killed_by_the_agent() {
     let bench = Bench::new();
     let mut order = bench.order(&format!("{DAEMONS} kill -STOP $PPID; sleep 1000"));

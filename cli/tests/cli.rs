@@ -174,6 +174,28 @@ fn the_doctor_fails_and_still_says_what_it_looked_at() {
 }
 
 #[test]
+fn a_wrong_pools_file_stops_serve_with_every_mistake() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pools.toml");
+    std::fs::write(
+        &file,
+        "[pools.small]\nbackend = \"local\"\nidle_minute = 5\n[pools.big]\nbackend = \"ec2\"\n",
+    )
+    .unwrap();
+    let output = motorpool(&["serve", "--listen", "127.0.0.1:0", "--pools", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.contains("pools.toml:3: pools.small.idle_minute: unknown key; did you mean idle_minutes?"),
+        "{said}"
+    );
+    assert!(
+        said.contains("pools.toml:5: pools.big.backend: backend \"ec2\" is not built into this binary"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_token_is_new_each_time_and_comes_with_its_hash() {
     let token = |output: Output| -> serde_json::Value { serde_json::from_slice(&output.stdout).unwrap() };
     let one = token(motorpool(&["token", "--json"]));

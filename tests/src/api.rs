@@ -51,6 +51,10 @@ impl Api {
         Self { token: token.map(str::to_owned), ..self.clone() }
     }
 
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -71,9 +75,15 @@ impl Api {
         self.send(self.request(Method::DELETE, path)).await
     }
 
-    /// A body as it is, good or bad.
-    pub async fn post_raw(&self, path: &str, content_type: &str, body: impl Into<reqwest::Body>) -> Result<Answer> {
-        self.send(self.request(Method::POST, path).header("content-type", content_type).body(body)).await
+    /// A body as it is, good or bad; over a connection of its own, since one that is too long ends its connection.
+    pub async fn post_raw(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> Result<Answer> {
+        let request = self.request(Method::POST, path).header("connection", "close");
+        self.send(request.header("content-type", content_type).body(body)).await
     }
 
     pub async fn provision(&self, workflow: &str, pool: &str, count: u32) -> Result<Value> {

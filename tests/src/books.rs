@@ -8,16 +8,19 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// All claims of the pool, ended ones as well. Listing moves none of them on.
+/// All claims of the pool, ended ones as well. Listing moves none of them on; one that moves on meanwhile may be told twice,
+/// and counts as it was told last.
 pub async fn claims(api: &Api, pool: &str) -> Result<Vec<Value>> {
-    let mut all = Vec::new();
+    let mut all = BTreeMap::new();
     let mut after = String::new();
     loop {
         let page = api.get(&format!("claims?pool={pool}&limit=200{after}")).await?.expect(200)?;
-        all.extend(page["claims"].as_array().cloned().context("no list of claims")?);
+        for claim in page["claims"].as_array().context("no list of claims")? {
+            all.insert(text(claim, "claim")?, claim.clone());
+        }
         match page["next"].as_str() {
             Some(next) => after = format!("&after={next}"),
-            None => return Ok(all),
+            None => return Ok(all.into_values().collect()),
         }
     }
 }
@@ -86,6 +89,6 @@ pub async fn never_more_than(api: Api, pool: String, max: u64) -> Result<()> {
         ensure!(used <= max, "{used} slots are in use, and {max} are all");
         let live = live(&api, &pool).await?.len();
         ensure!(live as u64 <= max, "{live} runners are alive, and {max} are all");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }

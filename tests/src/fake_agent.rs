@@ -108,15 +108,15 @@ impl FakeAgent {
 
     /// Syncs, and does what it is told.
     pub async fn step(&mut self) -> Result<Value> {
-        self.act(json!("done")).await
+        self.act(&json!("done")).await
     }
 
     /// Syncs, and fails at what it is told.
     pub async fn fail(&mut self, why: &str) -> Result<Value> {
-        self.act(json!({"failed": {"why": why}})).await
+        self.act(&json!({"failed": {"why": why}})).await
     }
 
-    /// Does what it is told until its runner is in this state.
+    /// Does what it is told until its runner is in this state; what it is told then, it leaves undone.
     pub async fn work_until(&mut self, state: &str) -> Result<Value> {
         self.act_until(&json!("done"), state).await
     }
@@ -129,10 +129,11 @@ impl FakeAgent {
     async fn act_until(&mut self, outcome: &Value, state: &str) -> Result<Value> {
         let acting = async {
             loop {
-                let answer = self.act(outcome.clone()).await?;
+                let answer = self.hear().await?;
                 if answer["state"] == state {
                     return Ok(answer);
                 }
+                self.do_task(&answer["task"], outcome);
                 sleep(Duration::from_millis(10)).await;
             }
         };
@@ -142,25 +143,37 @@ impl FakeAgent {
         }
     }
 
-    async fn act(&mut self, outcome: Value) -> Result<Value> {
+    async fn act(&mut self, outcome: &Value) -> Result<Value> {
+        let answer = self.hear().await?;
+        self.do_task(&answer["task"], outcome);
+        Ok(answer)
+    }
+
+    /// Syncs, and takes over the epoch that it is told.
+    async fn hear(&mut self) -> Result<Value> {
         let answer = self.sync().await?.expect(200)?;
         let epoch = answer["epoch"].as_u64().context("an epoch")?;
         if epoch != self.epoch {
             self.epoch = epoch;
             self.results.clear();
         }
-        if let Some(kind) = answer["task"]["kind"].as_object() {
-            if outcome == "done" {
-                if let Some(register) = kind.get("register") {
-                    self.registered = register["label"].as_str().map(str::to_owned);
-                }
-                if kind.contains_key("deregister") {
-                    self.registered = None;
-                }
-            }
-            self.results.push(json!({"task": answer["task"]["id"], "outcome": outcome}));
-        }
         Ok(answer)
+    }
+
+    fn do_task(&mut self, task: &Value, outcome: &Value) {
+        let Some(kind) = task["kind"].as_object() else { return };
+        if let Some(register) = kind.get("register") {
+            // A new registration can be undone again, as the real agent knows too.
+            self.results
+                .retain(|result| !result["task"].as_str().unwrap_or_default().contains("-deregister-"));
+            if outcome == "done" {
+                self.registered = register["label"].as_str().map(str::to_owned);
+            }
+        }
+        if kind.contains_key("deregister") && outcome == "done" {
+            self.registered = None;
+        }
+        self.results.push(json!({"task": task["id"], "outcome": outcome}));
     }
 }
 

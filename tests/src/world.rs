@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use motorpool_control::ports::backend::{Backend, BackendError, Backends, LaunchError, LaunchOrder, Launched, Machine};
+use motorpool_control::ports::backend::{
+    Backend, BackendError, Backends, LaunchError, LaunchOrder, Launched, Machine,
+};
 use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SeededEntropy;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use motorpool_control::Caller;
-use motorpool_control::ports::ledger::{ClaimWrite, Ledger, Page, Written};
+use motorpool_control::ports::ledger::{ClaimWrite, Page, Written};
 use motorpool_control::ports::queue::QueueName;
 use motorpool_domain::runner::{RunnerState, StateName};
 use motorpool_domain::{Actor, AuditEntry, RunnerId};
@@ -92,7 +92,10 @@ async fn fault_03_a_crash_between_a_claims_end_and_letting_go_is_healed_by_refre
     world.agents_work().await?;
     for id in members(&claim) {
         let runner = world.runner(&id).await?;
-        ensure!(runner.state == RunnerState::Idle && runner.epoch.0 == 2 && runner.proof.is_some(), "{runner:?}");
+        ensure!(
+            runner.state == RunnerState::Idle && runner.epoch.0 == 2 && runner.proof.is_some(),
+            "{runner:?}"
+        );
     }
     Ok(())
 }
@@ -125,14 +128,22 @@ async fn inv_08_messages_twice_wrong_and_old_are_only_hints() -> Result<()> {
     let queue = QueueName::Idle(pool()?);
     let message = world.queue.receive(&queue, 10, Duration::ZERO, Duration::ZERO).await?;
     let body = message.first().context("the message")?.body.clone();
-    for copy in [body.clone(), body.clone(), "no notice at all".to_owned(), body.replace("\"epoch\":2", "\"epoch\":1")] {
+    for copy in [
+        body.clone(),
+        body.clone(),
+        "no notice at all".to_owned(),
+        body.replace("\"epoch\":2", "\"epoch\":1"),
+    ] {
         world.queue.send(&queue, copy).await?;
     }
     let second = world.provision("gh-2", 2).await?;
     let warm: Vec<&RunnerId> = second.runners.iter().filter(|m| m.warm).map(|m| &m.runner).collect();
     ensure!(warm == [&only(&first)?], "one of the two is the idle one, once: {second:?}");
     ensure!(world.used().await? == 2);
-    ensure!(world.queue.receive(&queue, 10, Duration::ZERO, Duration::ZERO).await?.is_empty(), "no message is left");
+    ensure!(
+        world.queue.receive(&queue, 10, Duration::ZERO, Duration::ZERO).await?.is_empty(),
+        "no message is left"
+    );
     Ok(())
 }
 
@@ -153,7 +164,8 @@ async fn a_silent_idle_runner_is_passed_over_by_a_claim_and_reaped_by_refresh() 
 }
 
 #[tokio::test]
-async fn a_ready_claim_that_loses_a_runner_stays_ready_is_short_and_is_refilled_within_its_time() -> Result<()> {
+async fn a_ready_claim_that_loses_a_runner_stays_ready_is_short_and_is_refilled_within_its_time() -> Result<()>
+{
     let world = World::new(json!({})).await?;
     let claim = ready(&world, "gh-1", 2).await?;
     let until = world.ledger.claim(&claim.claim).await?.context("the claim")?.threshold;

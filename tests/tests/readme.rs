@@ -34,7 +34,10 @@ fn the_walk_through_in_the_readme_is_what_really_comes_out() -> Result<()> {
         return Ok(());
     }
     let (shown, told) = (masked(transcript), masked(&told));
-    ensure!(shown == told, "README:\n{shown}\n\nreally:\n{told}\n\nrun again with UPDATE=1, and read the difference");
+    ensure!(
+        shown == told,
+        "README:\n{shown}\n\nreally:\n{told}\n\nrun again with UPDATE=1, and read the difference"
+    );
     Ok(())
 }
 
@@ -85,8 +88,14 @@ impl Host<'_> {
         let bin_dir = binary.parent().context("the binary's directory")?;
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = Command::new("sh");
-        shell.args(["-c", command]).current_dir(self.dir).env("PATH", format!("{}:{path}", bin_dir.display()));
-        shell.env("MOTORPOOL_SERVER", &self.address).env_remove("MOTORPOOL_ADMIN_TOKEN").env("COLUMNS", "100");
+        shell
+            .args(["-c", command])
+            .current_dir(self.dir)
+            .env("PATH", format!("{}:{path}", bin_dir.display()));
+        shell
+            .env("MOTORPOOL_SERVER", &self.address)
+            .env_remove("MOTORPOOL_ADMIN_TOKEN")
+            .env("COLUMNS", "100");
         Ok(shell)
     }
 }

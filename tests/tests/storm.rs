@@ -1,6 +1,8 @@
 //! Many workflows at once for fewer machines. Invariants 3, 17 and 23 over HTTP: each runner has one holder, `max` is never
 //! exceeded, and nobody who waits is forgotten.
 
+#![allow(clippy::indexing_slicing, reason = "what a JSON value lacks is null")]
+
 use anyhow::{Context, Result, ensure};
 use futures_util::future::join_all;
 use motorpool_tests::api::Api;
@@ -29,7 +31,7 @@ async fn inv_03_17_23_two_hundred_provisions_share_a_hundred_idle_runners() -> R
     let api = serve.api();
     let watch = Watch::start(api, RUNNERS as u64);
     until("all runners are idle", async || {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        spare_the_processor().await;
         Ok((count(api, "idle").await? == RUNNERS).then_some(()))
     })
     .await?;
@@ -44,6 +46,7 @@ async fn inv_03_17_23_two_hundred_provisions_share_a_hundred_idle_runners() -> R
     ensure!(ids.len() == WORKFLOWS, "{} claims for {WORKFLOWS} workflows", ids.len());
 
     let (first, waiting) = until("a hundred claims are ready, and the others wait", async || {
+        spare_the_processor().await;
         let (ready, waiting) = split(claims(api, "p").await?);
         ensure!(ready.len() <= RUNNERS, "more claims are ready than there are runners");
         Ok((ready.len() == RUNNERS).then_some((ready, waiting)))
@@ -64,6 +67,7 @@ async fn inv_03_17_23_two_hundred_provisions_share_a_hundred_idle_runners() -> R
     // Nobody asks for the claims that wait: that they are served is not left to those who follow them.
     release(api, &first).await?;
     let second = until("those who waited are served", async || {
+        spare_the_processor().await;
         let (ready, _) = split(claims(api, "p").await?);
         Ok((ready.len() == WORKFLOWS - RUNNERS).then_some(ready))
     })
@@ -76,7 +80,7 @@ async fn inv_03_17_23_two_hundred_provisions_share_a_hundred_idle_runners() -> R
 
     release(api, &second).await?;
     until("all runners are idle again", async || {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        spare_the_processor().await;
         Ok((count(api, "idle").await? == RUNNERS).then_some(()))
     })
     .await?;
@@ -104,14 +108,14 @@ impl Watch {
 }
 
 /// A claim of several runners may get some of them and wait for the others. With more of them than the pool can serve at once,
-/// each ends ready, or fails in time and says why; what it had serves the next.
+/// they must not wait for each other: each comes to its turn.
 #[tokio::test(flavor = "multi_thread")]
 async fn inv_03_17_23_claims_of_mixed_sizes_crowd_a_small_pool() -> Result<()> {
     const MAX: u64 = 10;
     const CROWD: usize = 40;
     let serve = Serve::start(
         "refresh_seconds = 1\n\
-         [pools.p]\nbackend = \"local\"\nmax = 10\nheartbeat_seconds = 5\nwait_seconds = 40",
+         [pools.p]\nbackend = \"local\"\nmax = 10\nheartbeat_seconds = 5\nwait_minutes = 30",
     )?;
     let api = serve.api();
     let watch = Watch::start(api, MAX);
@@ -148,22 +152,15 @@ async fn inv_03_17_23_claims_of_mixed_sizes_crowd_a_small_pool() -> Result<()> {
     };
     let (ends, released) = tokio::join!(join_all(crowd), releasing);
     released?;
-    let mut served = 0;
     for claim in ends {
         let claim = claim?;
-        let why = text(&claim, "why")?;
-        match text(&claim, "state")?.as_str() {
-            "ready" => {
-                served += 1;
-                let members: BTreeSet<String> = members(&claim)?.into_iter().collect();
-                ensure!(members.len() as u64 == claim["count"] && claim["short"] == 0, "not whole: {claim}");
-            }
-            "failed" => ensure!(why.contains("it waited too long: pool p is at its maximum"), "{claim}"),
-            "released" => ensure!(why == "released by operator", "{claim}"),
-            _ => anyhow::bail!("it came to no end: {claim}"),
-        }
+        let members: BTreeSet<String> = members(&claim)?.into_iter().collect();
+        let whole = members.len() as u64 == claim["count"] && claim["short"] == 0;
+        ensure!(
+            claim["state"] == "released" || claim["state"] == "ready" && whole,
+            "it was not served: {claim}"
+        );
     }
-    ensure!(served > 0, "nobody was served");
 
     until("nobody holds a runner any more", async || {
         let open = claims(api, "p").await?.iter().filter(|claim| is_open(claim)).count();
@@ -217,6 +214,11 @@ fn each_has_one_warm_runner(ready: &[Value]) -> Result<()> {
     let holders = holders(ready)?;
     ensure!(holders.len() == ready.len(), "{} runners in {} claims", holders.len(), ready.len());
     Ok(())
+}
+
+/// A hundred agents need it more than a look at long lists.
+async fn spare_the_processor() {
+    tokio::time::sleep(Duration::from_millis(200)).await;
 }
 
 async fn count(api: &Api, state: &str) -> Result<usize> {

@@ -8,6 +8,7 @@ use motorpool_tests::serve::Serve;
 use motorpool_tests::story::{
     audit, must_have_stepped, refreshed_to, refreshed_until, state, steps_by_refresh, text, used,
 };
+use motorpool_tests::wait::until;
 use serde_json::{Value, json};
 
 /// One pool `p` of the operator's own machines with short heartbeats, and what the test adds to it.
@@ -77,7 +78,6 @@ async fn idle_and_silent_is_quarantined_until_a_person_releases_it() -> Result<(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_stays_at_its_threshold_while_it_is_heard_and_is_quarantined_when_it_is_not() -> Result<()> {
-    // The threshold comes sooner than the silence: to be wanted still must not hide that nobody is there.
     let serve = serve("idle_seconds = 1")?;
     let api = serve.api();
     let agent = FakeAgent::idle(api, "p", "m-1", json!({})).await?;
@@ -88,13 +88,21 @@ async fn idle_stays_at_its_threshold_while_it_is_heard_and_is_quarantined_when_i
     };
     refreshed_until(api, "it stays beyond three thresholds", stayed).await?;
     ensure!(state(api, "m-1").await? == "idle", "{}", api.runner("m-1").await?);
-    refreshed_to(api, "m-1", "quarantined").await?;
+    // Each pass finds its threshold passed: that it is still wanted must not hide that nobody is there.
+    until("it is quarantined", async || {
+        let seen = api.runner("m-1").await?;
+        if seen["threshold_in_ms"] == 0 {
+            api.refresh().await?;
+        }
+        Ok((seen["state"] == "quarantined").then_some(()))
+    })
+    .await?;
     must_have_stepped(api, "m-1", "idle@1", "quarantined@1", "its agent fell silent while idle").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claimed_is_reset_and_its_claim_waits_for_another() -> Result<()> {
-    let serve = serve("claimed_seconds = 2")?;
+    let serve = serve("claimed_seconds = 4")?;
     let api = serve.api();
     let mut agent = FakeAgent::idle(api, "p", "m-1", json!({})).await?;
     let claim = text(&api.provision("w", "p", 1).await?, "claim")?;
@@ -114,7 +122,7 @@ async fn claimed_is_reset_and_its_claim_waits_for_another() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn running_is_reset_with_the_end_of_its_claim() -> Result<()> {
-    let serve = serve("max_runtime_seconds = 3")?;
+    let serve = serve("max_runtime_seconds = 5")?;
     let api = serve.api();
     let (mut agent, claim) = running(api).await?;
     refreshed_to(api, "m-1", "resetting").await?;
@@ -184,9 +192,7 @@ async fn resetting_is_tried_again_with_backoff_then_quarantined() -> Result<()> 
     at.sort_unstable();
     let spans: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
     ensure!(spans.len() == 3 && spans[0] >= 1_000 && spans[1] >= 2_000 && spans[2] >= 3_000, "{spans:?}");
-
-    api.post("runners/m-1/release", json!({})).await?.expect(202)?;
-    comes_back(api, &mut agent, 3).await
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

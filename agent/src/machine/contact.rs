@@ -88,7 +88,7 @@ impl Contact {
 
     pub(super) fn failed(&mut self, now: BootInstant) {
         self.failures = self.failures.saturating_add(1);
-        let pause = self.jitter.backoff(self.failures);
+        let pause = self.jitter.backoff(self.failures, self.longest_backoff());
         self.failed_until(now + pause);
     }
 
@@ -100,7 +100,15 @@ impl Contact {
 
     /// The pause before the `nth` try again of something else that keeps failing.
     pub(super) fn backoff(&mut self, nth: u32) -> Duration {
-        self.jitter.backoff(nth)
+        self.jitter.backoff(nth, LONGEST_BACKOFF)
+    }
+
+    /// Who comes back only after four intervals is taken for dead.
+    fn longest_backoff(&self) -> Duration {
+        match self.interval {
+            Duration::ZERO => LONGEST_BACKOFF,
+            known => (known * 2).clamp(FIRST_BACKOFF * 2, LONGEST_BACKOFF),
+        }
     }
 
     fn failed_until(&mut self, at: BootInstant) {
@@ -125,9 +133,9 @@ impl Jitter {
         self.between(duration.mul_f64(0.9), duration.mul_f64(1.1))
     }
 
-    fn backoff(&mut self, nth: u32) -> Duration {
+    fn backoff(&mut self, nth: u32, longest: Duration) -> Duration {
         let doublings = nth.saturating_sub(1).min(16);
-        let whole = FIRST_BACKOFF.saturating_mul(1 << doublings).min(LONGEST_BACKOFF);
+        let whole = FIRST_BACKOFF.saturating_mul(1 << doublings).min(longest);
         self.between(whole / 2, whole)
     }
 

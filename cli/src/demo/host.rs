@@ -35,7 +35,8 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) async fn start(verbose: bool) -> Result<Self, Failure> {
-        let dir = TempDir::with_prefix("motorpool-demo-").map_err(|error| cannot("make a directory", &error))?;
+        let dir =
+            TempDir::with_prefix("motorpool-demo-").map_err(|error| cannot("make a directory", &error))?;
         let pools = dir.path().join("pools.toml");
         std::fs::write(&pools, POOLS).map_err(|error| cannot("write the pools file", &error))?;
         let log = if verbose {
@@ -64,7 +65,10 @@ impl Host {
         let url = url.as_deref().and_then(|line| line.strip_prefix("listening on ")).map(str::to_owned);
         let Some(url) = url else {
             let log = std::fs::read_to_string(dir.path().join("serve.log")).unwrap_or_default();
-            return Err(Failure::failed(format!("serve did not start: {}", log.trim()), "run the demo with --verbose"));
+            return Err(Failure::failed(
+                format!("serve did not start: {}", log.trim()),
+                "run the demo with --verbose",
+            ));
         };
         Ok(Self { dir, serve, url })
     }
@@ -79,7 +83,8 @@ impl Host {
 
     /// Ends an agent as a power cut would.
     pub(super) fn kill_agent(&self, runner: &RunnerId) -> Result<i32, Failure> {
-        let pid = self.agent_pid(runner).ok_or_else(|| Failure::failed(format!("{runner} has no agent"), ""))?;
+        let pid =
+            self.agent_pid(runner).ok_or_else(|| Failure::failed(format!("{runner} has no agent"), ""))?;
         kill_process(pid, Signal::KILL).map_err(|error| cannot("kill an agent", &error.into()))?;
         Ok(pid.as_raw_nonzero().get())
     }

@@ -51,13 +51,24 @@ impl Story {
         let cold_watch = Stopwatch::start();
         let cold = self.provision("demo-1").await?;
         let cold_time = cold_watch.elapsed();
-        check(cold.runners.iter().all(|runner| !runner.warm), "the first runners were launched, not taken from a pool")?;
-        say.event(&format!("demo-1 has {} cold: {} in {}", words::some(COUNT, "runner"), names(&cold), words::span(cold_time)));
+        check(
+            cold.runners.iter().all(|runner| !runner.warm),
+            "the first runners were launched, not taken from a pool",
+        )?;
+        say.event(&format!(
+            "demo-1 has {} cold: {} in {}",
+            words::some(COUNT, "runner"),
+            names(&cold),
+            words::span(cold_time)
+        ));
 
         let clean_watch = Stopwatch::start();
         self.release("demo-1").await?;
         self.wait_for_count(StateName::Idle, COUNT).await?;
-        say.event(&format!("demo-1 gave them back; cleaned and idle after {}", words::span(clean_watch.elapsed())));
+        say.event(&format!(
+            "demo-1 gave them back; cleaned and idle after {}",
+            words::span(clean_watch.elapsed())
+        ));
 
         let warm_watch = Stopwatch::start();
         let warm = self.provision("demo-2").await?;
@@ -66,7 +77,11 @@ impl Story {
         check(warm.runners.iter().all(|runner| runner.warm), "they came warm from the pool")?;
         say.event(&format!("demo-2 has the same two, warm and clean, in {}", words::span(warm_time)));
         let longer = cold_time.as_secs_f64() / warm_time.as_secs_f64().max(0.001);
-        say.note(&format!("cold {} against warm {}: {longer:.1} times as long", words::span(cold_time), words::span(warm_time)));
+        say.note(&format!(
+            "cold {} against warm {}: {longer:.1} times as long",
+            words::span(cold_time),
+            words::span(warm_time)
+        ));
 
         self.lose_one(host, &warm).await
     }
@@ -93,7 +108,8 @@ impl Story {
             .until("the claim is whole again", async || {
                 let now = self.client.claim(&claim.claim, Duration::from_secs(1)).await?.value;
                 let runs = |state| state == StateName::Running;
-                let whole = now.short == 0 && now.runners.iter().filter(|member| runs(member.state)).count() == 2;
+                let whole =
+                    now.short == 0 && now.runners.iter().filter(|member| runs(member.state)).count() == 2;
                 Ok((now.state == "ready" && whole && !ids(&now).contains(&victim)).then_some(now))
             })
             .await?;

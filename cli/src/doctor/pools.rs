@@ -184,7 +184,10 @@ mod tests {
             ]
         );
         assert_eq!(warnings(&PoolView { waiting: 1, ..pool() }, &[]), ["pool small: 1 claim waiting"]);
-        assert_eq!(warnings(&PoolView { used: 3, ..pool() }, &[]), ["pool small: all 3 slots are taken, and no runner is idle"]);
+        assert_eq!(
+            warnings(&PoolView { used: 3, ..pool() }, &[]),
+            ["pool small: all 3 slots are taken, and no runner is idle"]
+        );
         let idle = PoolView { used: 3, counts: BTreeMap::from([("idle".to_owned(), 3)]), ..pool() };
         assert_eq!(warnings(&idle, &[]), [""; 0]);
     }

@@ -131,7 +131,8 @@ pub(super) fn unknown_key(name: &str, known: &[&str]) -> String {
         .min()
         .map(|(_, other)| other);
     // A unit is easily left out.
-    let longer = known.iter().find(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')));
+    let longer =
+        known.iter().find(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')));
     match longer.copied().or(typo) {
         Some(other) => format!("unknown key; did you mean {other}?"),
         None => format!("unknown key; known are {}", known.join(", ")),

@@ -79,6 +79,18 @@ impl DataDir {
     }
 }
 
+/// Whoever can write the pools file has the commands of every runner. One that can't be looked at can't be read either.
+pub(super) fn must_be_closed_to_writers(pools: &Path) -> Result<(), Failure> {
+    let open = std::fs::metadata(pools).is_ok_and(|found| found.permissions().mode() & 0o002 != 0);
+    if open {
+        return Err(Failure::failed(
+            format!("everybody on this host can write {}", pools.display()),
+            "check what it says, and close it (chmod o-w)",
+        ));
+    }
+    Ok(())
+}
+
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(
         format!("cannot {what} {}: {error}", path.display()),

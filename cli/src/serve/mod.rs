@@ -32,6 +32,7 @@ const TABLE: &str = "motorpool";
 /// Runs until it is told to stop, by SIGTERM or SIGINT.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     logging::start(args.log_format);
+    data_dir::must_be_closed_to_writers(&args.pools)?;
     let file = pools_file::load(&args.pools).map_err(|error| {
         Failure::failed(chain(&error), "the README shows a pools file; correct it and start again")
     })?;
@@ -57,6 +58,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         settings: settings(&file),
     }));
     control.define_pools(&file.pools).await.map_err(refused)?;
+    control.begin_listening().await.map_err(refused)?;
     let announced = control.announce_all_idle().await.map_err(refused)?;
     tracing::info!(
         pools = file.pools.len(),

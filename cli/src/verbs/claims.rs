@@ -98,7 +98,8 @@ fn list(claims: &[ClaimView], all: bool, now: Timestamp) -> String {
     });
     let mut lines = vec![table(&["CLAIM", "WORKFLOW", "POOL", "STATE", "RUNNERS", "OPENED"], rows)];
     // A reason is too long for a column, and most claims need none.
-    let odd = shown.iter().filter(|claim| claim.short > 0 || ["pending", "failed"].contains(&claim.state.as_str()));
+    let odd =
+        shown.iter().filter(|claim| claim.short > 0 || ["pending", "failed"].contains(&claim.state.as_str()));
     lines.extend(odd.map(|claim| format!("{} {}: {}", claim.claim, claim.state, claim.why)));
     lines.push(note);
     lines.join("\n")

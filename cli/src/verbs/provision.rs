@@ -70,33 +70,33 @@ async fn wait(
         if answer.value.state != "pending" {
             break Outcome::Decided;
         }
-        let left = timeout.map_or(POLL, |timeout| timeout.saturating_sub(watch.elapsed()));
+        let left = timeout.map_or(POLL, |timeout| timeout.saturating_sub(watch.elapsed()).min(POLL));
         if left.is_zero() {
             break Outcome::TimeIsUp;
         }
-        progress.show(&answer.value, watch.elapsed());
-        // The server counts in whole seconds; what is left of the last one is waited for below.
-        let poll = Duration::from_secs(left.min(POLL).as_secs());
+        if unreachable.is_none() {
+            progress.claim(&answer.value, watch.elapsed());
+        }
         let asked = Stopwatch::start();
         let polled = tokio::select! {
-            polled = client.claim(&answer.value.claim, poll) => Some(polled),
-            () = progress.keep_showing(&answer.value, watch) => None,
+            // The server counts in whole seconds; what is left of the last one is waited for below.
+            polled = client.claim(&answer.value.claim, Duration::from_secs(left.as_secs())) => polled,
+            () = progress.keep_showing(watch) => continue,
             () = interrupt() => break Outcome::Interrupted,
         };
         match polled {
-            Some(Ok(next)) => {
+            Ok(next) => {
                 answer = next;
                 unreachable = None;
             }
-            Some(Err(failure)) if failure.kind == Kind::Unreachable => {
+            Err(failure) if failure.kind == Kind::Unreachable => {
                 let since = *unreachable.get_or_insert_with(Stopwatch::start);
                 if since.elapsed() > PATIENCE {
                     break Outcome::Lost(failure);
                 }
-                progress.note("the server is not reachable; trying again");
+                progress.note("the server is not reachable; trying again", watch.elapsed());
             }
-            Some(Err(failure)) => break Outcome::Lost(failure),
-            None => {}
+            Err(failure) => break Outcome::Lost(failure),
         }
         if answer.value.state == "pending" {
             tokio::select! {

@@ -5,8 +5,9 @@ use crate::control::Control;
 use crate::launch::LaunchedShort;
 use crate::pick::Picked;
 use crate::ports::doorbell::Bell;
-use crate::ports::ledger::{ClaimWrite, Page, WhichClaims, Written};
+use crate::ports::ledger::{ClaimWrite, Page, PoolRecord, WhichClaims, Written};
 use crate::refused::Refused;
+use motorpool_domain::audit::cut;
 use motorpool_domain::claim::{Assessment, Claim, ClaimState, MemberSeen, Progress, assess, progress};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState};
@@ -38,6 +39,8 @@ const ATTEMPTS: usize = 16;
 const OFFERED: u32 = 3;
 
 enum Step {
+    /// Nothing was written.
+    Nothing,
     Done,
     /// Somebody else wrote the claim meanwhile.
     Again,
@@ -47,7 +50,8 @@ impl Control {
     pub(crate) async fn advance(&self, id: &ClaimId) -> Result<ClaimNow, Refused> {
         for _ in 0..ATTEMPTS {
             let now = self.claim_now_record(id).await?;
-            match self.advance_once(now).await? {
+            match self.advance_once(&now).await? {
+                Step::Nothing => return Ok(now),
                 Step::Done => return self.claim_now_record(id).await,
                 Step::Again => {}
             }
@@ -65,33 +69,34 @@ impl Control {
 
     /// A runner or a slot became free: the oldest claims that lack one are first.
     pub(crate) async fn offer_to_waiting(&self, pool: &PoolName) -> Result<(), Refused> {
-        let waiting = self.ledger.list_claims(pool, WhichClaims::Waiting, Page::first(OFFERED)).await?;
-        for claim in waiting.items.iter().filter(|claim| claim.short() > 0) {
+        let short = self.ledger.list_claims(pool, WhichClaims::Short, Page::first(OFFERED)).await?;
+        for claim in short.items {
             self.advance(&claim.id).await?;
         }
         Ok(())
     }
 
-    async fn advance_once(&self, now: ClaimNow) -> Result<Step, Refused> {
+    async fn advance_once(&self, now: &ClaimNow) -> Result<Step, Refused> {
         if !now.claim.state.open() {
             self.settle(&now.claim).await?;
             return Ok(Step::Done);
         }
-        let pool = self.pool_record(&now.claim.key.pool).await?.pool;
+        let record = self.pool_record(&now.claim.key.pool).await?;
+        let pool = &record.pool;
         let seen = now.assessment();
         match progress(&now.claim, &seen, self.now()) {
-            Progress::Ready(after) => return self.become_ready(&pool, &now, &after).await,
+            Progress::Ready(after) => return self.become_ready(pool, now, &after).await,
             Progress::Over(after) => return self.end(&now.claim, &after).await,
             Progress::Waits => {}
         }
         if !seen.lost.is_empty() {
             return self.drop_lost(&now.claim, &seen).await;
         }
-        self.begin_time(&pool, &now).await?;
+        self.begin_time(pool, now).await?;
         if now.claim.short() == 0 {
             return Ok(Step::Done);
         }
-        self.fill(&pool, now.claim).await
+        self.fill(&record, &now.claim).await
     }
 
     async fn become_ready(&self, pool: &Pool, now: &ClaimNow, after: &Claim) -> Result<Step, Refused> {
@@ -118,7 +123,8 @@ impl Control {
     async fn drop_lost(&self, claim: &Claim, seen: &Assessment) -> Result<Step, Refused> {
         let why: Vec<String> =
             seen.lost.iter().map(|(member, why)| format!("{}: {why}", member.runner)).collect();
-        self.wrote_claim(claim, &claim.losing(&seen.lost), "lost runners", &why.join("; ")).await?;
+        let why = cut(why.join("; "));
+        self.wrote_claim(claim, &claim.losing(&seen.lost), "lost runners", &why).await?;
         Ok(Step::Again)
     }
 
@@ -134,33 +140,35 @@ impl Control {
         Ok(())
     }
 
-    /// Takes what is idle and fits, launches the rest, and writes down why something is still missing.
-    async fn fill(&self, pool: &Pool, claim: Claim) -> Result<Step, Refused> {
-        let (claim, mut reason) = match self.pick(pool, claim).await? {
-            Picked::All => return Ok(Step::Done),
-            Picked::Short { claim, reason } => (*claim, reason),
-            Picked::ClaimLost => return Ok(Step::Again),
-        };
-        let mut retry_at = claim.launch_not_before;
-        let claim = if claim.ask.idle_only {
-            claim
-        } else {
-            match self.launch_shortfall(pool, claim).await? {
+    /// Gets what it lacks, if it is its turn, and writes down why something is still missing.
+    async fn fill(&self, record: &PoolRecord, before: &Claim) -> Result<Step, Refused> {
+        let (claim, reason, retry_at) = match self.not_its_turn(record, before).await? {
+            Some(reason) => (before.clone(), reason, before.launch_not_before),
+            None => match self.gather(&record.pool, before.clone()).await? {
                 LaunchedShort::Enough => return Ok(Step::Done),
-                LaunchedShort::Short { claim, reason: because, not_before } => {
-                    reason = because;
-                    retry_at = not_before;
-                    *claim
-                }
+                LaunchedShort::Short { claim, reason, not_before } => (*claim, reason, not_before),
                 LaunchedShort::ClaimLost => return Ok(Step::Again),
-            }
+            },
         };
         if claim.waits_for.as_deref() == Some(reason.as_str()) && claim.launch_not_before == retry_at {
-            return Ok(Step::Done);
+            return Ok(if claim.rev == before.rev { Step::Nothing } else { Step::Done });
         }
         let after = claim.waiting_for(Some(reason.clone()), retry_at);
         let wrote = self.wrote_claim(&claim, &after, "waits", &reason).await?;
         Ok(if wrote { Step::Done } else { Step::Again })
+    }
+
+    /// Takes what is idle and fits, and launches the rest.
+    async fn gather(&self, pool: &Pool, claim: Claim) -> Result<LaunchedShort, Refused> {
+        match self.pick(pool, claim).await? {
+            Picked::All => Ok(LaunchedShort::Enough),
+            Picked::Short { claim, reason } if claim.ask.idle_only => {
+                let not_before = claim.launch_not_before;
+                Ok(LaunchedShort::Short { claim, reason, not_before })
+            }
+            Picked::Short { claim, reason: _ } => self.launch_shortfall(pool, *claim).await,
+            Picked::ClaimLost => Ok(LaunchedShort::ClaimLost),
+        }
     }
 
     /// Writes a claim on the control plane's own behalf, and says whether it won.

@@ -10,6 +10,8 @@ use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest};
 
 /// How often the record is read anew, when something else was written to it meanwhile.
 const ATTEMPTS: usize = 8;
+/// Of what an agent says about its host.
+pub(crate) const LONGEST_ID: usize = 200;
 
 impl Control {
     pub async fn bootstrap(&self, request: BootstrapRequest) -> Result<BootstrapAnswer, Refused> {
@@ -22,9 +24,9 @@ impl Control {
                 "hash the token with SHA-256",
             ));
         }
-        if machine_id.len() > 200 || boot_id.len() > 200 {
+        if machine_id.len() > LONGEST_ID || boot_id.len() > LONGEST_ID {
             return Err(Refused::invalid(
-                "machine_id and boot_id must be at most 200 characters",
+                format!("machine_id and boot_id must be at most {LONGEST_ID} characters"),
                 "shorten them",
             ));
         }

@@ -193,8 +193,9 @@ fn cannot_launch(pool: &Pool, claim: &Claim) -> Option<String> {
     }
     if !pool.rules.backend.launches() {
         return Some(format!(
-            "no idle runner in pool {}; its machines are registered by an operator, not launched",
-            pool.name
+            "no idle runner in pool {}{}; its machines are registered by an operator, not launched",
+            pool.name,
+            claim.ask.want.in_words()
         ));
     }
     claim
@@ -204,7 +205,7 @@ fn cannot_launch(pool: &Pool, claim: &Claim) -> Option<String> {
         .map(|why| format!("no machine of pool {} fits: {why}", pool.name))
 }
 
-fn at_its_maximum(record: &PoolRecord) -> String {
+pub(crate) fn at_its_maximum(record: &PoolRecord) -> String {
     format!(
         "pool {} is at its maximum: {} of {} machines in use",
         record.pool.name, record.used, record.pool.rules.max

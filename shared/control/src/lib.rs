@@ -20,6 +20,7 @@ mod runners;
 mod secrets;
 mod settle;
 mod sync;
+mod turn;
 mod views;
 mod why;
 

@@ -81,9 +81,10 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 impl From<LedgerError> for Refused {
     fn from(error: LedgerError) -> Self {
         match &error {
-            LedgerError::BadPage { .. } => {
-                Self::invalid(error.to_string(), "take `after` from the `next` of the page before, or leave it out")
-            }
+            LedgerError::BadPage { .. } => Self::invalid(
+                error.to_string(),
+                "take `after` from the `next` of the page before, or leave it out",
+            ),
             LedgerError::Failed { .. } | LedgerError::Unreadable { .. } => Self::internal(&error),
         }
     }

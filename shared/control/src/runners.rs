@@ -9,7 +9,7 @@ use crate::refused::Refused;
 use crate::views::millis;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{NewRunner, Refusal, Removal, Runner, RunnerEvent, StateName, next_look};
-use motorpool_domain::spec::{Offer, Spec};
+use motorpool_domain::spec::{INSTANCE_TYPE_RULE, Offer, Spec, is_instance_type};
 use motorpool_domain::{AuditEntry, Epoch, PoolName, RunnerId, Threshold};
 use motorpool_wire::api::{RegisterRunnerRequest, RegisteredRunner, RunnerView, RunnersPage};
 
@@ -32,9 +32,9 @@ impl Control {
                 "register machines in a pool with backend = \"bare_metal\"",
             ));
         }
-        if let Some(bad) = instance_type.as_ref().filter(|t| !plain(t)) {
+        if let Some(bad) = instance_type.as_ref().filter(|text| !is_instance_type(text)) {
             return Err(Refused::invalid(
-                format!("instance_type {bad:?} must be 1 to 64 of a-z, 0-9, '.' and '-'"),
+                format!("instance_type {bad:?} {INSTANCE_TYPE_RULE}"),
                 "for example \"mac.m4\"",
             ));
         }
@@ -46,6 +46,12 @@ impl Control {
                 memory_mb: memory_mb.unwrap_or(pool.rules.offer.spec.memory_mb),
             },
         };
+        if offer.spec.cpu == 0 || offer.spec.memory_mb == 0 {
+            return Err(Refused::invalid(
+                "cpu and memory_mb must be above 0",
+                "leave them out for what the pool says of its machines",
+            ));
+        }
         let now = self.now();
         let earlier = self.ledger.runner(&runner_id).await?;
         let new = NewRunner {
@@ -204,7 +210,10 @@ impl Control {
             runner: runner.id.clone(),
             pool: pool.name.clone(),
             bootstrap_secret: self.secret.launch_secret(&runner.launch, &runner.id),
-            valid_for_ms: runner.threshold.filter(|_| joins).map(|Threshold(at)| millis(self.now().until(at))),
+            valid_for_ms: runner
+                .threshold
+                .filter(|_| joins)
+                .map(|Threshold(at)| millis(self.now().until(at))),
         }
     }
 }
@@ -224,9 +233,4 @@ fn not_now(runner: &Runner, refusal: Refusal) -> Refused {
             "refresh decides about it in a moment",
         ),
     }
-}
-
-fn plain(text: &str) -> bool {
-    (1..=64).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b))
 }

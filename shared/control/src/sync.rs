@@ -1,13 +1,15 @@
 //! `sync`: an agent says what is, and is told what should be. Also its heartbeat.
 
-use crate::bootstrap::gone;
+use crate::bootstrap::{LONGEST_ID, gone};
 use crate::control::Control;
 use crate::refused::{Refused, RefusedKind};
 use crate::secrets::{same, token_sha256};
 use crate::views::millis;
+use motorpool_domain::audit::cut;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    Desired, Observed, Runner, RunnerEvent, RunnerState, StateName, Task, desired, observe,
+    Desired, Observed, Runner, RunnerEvent, RunnerState, StateName, Task, TaskOutcome, TaskResult, desired,
+    observe,
 };
 use motorpool_domain::{Actor, Threshold, Timestamp};
 use motorpool_wire::agent::{SyncAnswer, SyncRequest, TaskKind, TaskOrder};
@@ -26,17 +28,26 @@ const STEPS: usize = 4;
 impl Control {
     pub async fn sync(&self, token: &str, request: &SyncRequest) -> Result<Synced, Refused> {
         let runner = self.known_runner(token, request).await?;
+        if request.boot_id.len() > LONGEST_ID {
+            return Err(Refused::invalid(
+                format!("boot_id must be at most {LONGEST_ID} characters"),
+                "send what the kernel says, or a UUID",
+            ));
+        }
         if runner.state.name() == StateName::Terminated {
             return Err(gone(&runner));
         }
         let pool = self.pool_record(&runner.pool).await?.pool;
         self.hear(&pool, &runner).await?;
+        let known = runner.rev;
         // An old epoch changes nothing; its sender is told the present one.
         let runner = match request.epoch == runner.epoch {
             true => self.take_report(&pool, runner, request).await?,
             false => runner,
         };
-        Ok(self.answer(&pool, &runner, request))
+        let Synced { answer, news } = self.answer(&pool, &runner, request);
+        // What its own report changed, its deadlines above all, an agent must know before it is cut off.
+        Ok(Synced { answer, news: news || runner.rev != known })
     }
 
     /// An unknown runner, a wrong token and an old token look the same.
@@ -156,10 +167,19 @@ impl Control {
 /// What is on the host holds in any epoch; what was done in an old one says nothing of this one.
 fn observed(request: &SyncRequest, runner: &Runner) -> Observed {
     let results = match request.epoch == runner.epoch {
-        true => request.results.clone(),
+        true => request.results.iter().map(kept).collect(),
         false => Vec::new(),
     };
     Observed { registered: request.registered.clone(), busy: request.busy.clone(), results }
+}
+
+/// A result, as far as it is worth keeping: what an agent says at length would make records too large to write.
+fn kept(result: &TaskResult) -> TaskResult {
+    let outcome = match &result.outcome {
+        TaskOutcome::Done => TaskOutcome::Done,
+        TaskOutcome::Failed { why } => TaskOutcome::Failed { why: cut(why.clone()) },
+    };
+    TaskResult { task: result.task.clone(), outcome }
 }
 
 fn order(task: &Task, pool: &Pool) -> TaskOrder {

@@ -1,11 +1,13 @@
 //! Reads about claims: one, many, and a claim's story.
 
+use crate::advance::ClaimNow;
 use crate::caller::Caller;
 use crate::control::Control;
 use crate::ports::ledger::{Page, Subject, WhichClaims};
 use crate::refused::Refused;
+use motorpool_domain::claim::Claim;
 use motorpool_domain::runner::Runner;
-use motorpool_domain::{ClaimId, PoolName};
+use motorpool_domain::{ClaimId, PoolName, RunnerId};
 use motorpool_wire::api::{ClaimView, ClaimsPage, WhyView};
 
 /// How much of a claim's log its story tells.
@@ -29,10 +31,19 @@ impl Control {
     ) -> Result<ClaimsPage, Refused> {
         self.pool_record(pool).await?;
         let listed = self.ledger.list_claims(pool, WhichClaims::All, page).await?;
-        let mut claims = Vec::new();
-        for claim in listed.items.iter().filter(|claim| caller.may_see(claim).is_ok()) {
-            claims.push(self.claim_view(&self.claim_now_record(&claim.id).await?));
-        }
+        let seen: Vec<Claim> =
+            listed.items.into_iter().filter(|claim| caller.may_see(claim).is_ok()).collect();
+        // All their runners in one read: a page may be long.
+        let ids: Vec<RunnerId> =
+            seen.iter().flat_map(|claim| &claim.members).map(|member| member.runner.clone()).collect();
+        let mut runners = self.ledger.runners(&ids).await?.into_iter();
+        let claims = seen
+            .into_iter()
+            .map(|claim| {
+                let members = runners.by_ref().take(claim.members.len()).collect();
+                self.claim_view(&ClaimNow { claim, members })
+            })
+            .collect();
         Ok(ClaimsPage { claims, next: listed.next })
     }
 

@@ -17,6 +17,18 @@ pub struct AuditEntry {
     pub why: String,
 }
 
+/// The longest text of somebody else's that a record or its log keeps.
+pub const LONGEST_WHY: usize = 2_000;
+
+/// A text that came from outside, as far as it is kept.
+pub fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST_WHY) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 /// On whose behalf a record was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

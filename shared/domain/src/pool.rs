@@ -1,7 +1,7 @@
 //! A pool: a named set of interchangeable runners, and the rules that they live by.
 
 use crate::ids::PoolName;
-use crate::spec::Offer;
+use crate::spec::{INSTANCE_TYPE_RULE, Offer, is_instance_type};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -225,6 +225,9 @@ impl Rules {
         }
         if self.offer.spec.cpu == 0 || self.offer.spec.memory_mb == 0 {
             return wrong("cpu", "cpu and memory_mb must be above 0".to_owned());
+        }
+        if !is_instance_type(&self.offer.instance_type) {
+            return wrong("instance_type", INSTANCE_TYPE_RULE.to_owned());
         }
         for (field, limit) in self.limits.named() {
             if limit.is_zero() || limit > Duration::from_secs(30 * 24 * 3600) {

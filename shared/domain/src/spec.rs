@@ -35,6 +35,16 @@ pub struct Offer {
     pub spec: Spec,
 }
 
+/// What an instance type must look like. `_` is for the backends' own names, such as `bare_metal`.
+pub const INSTANCE_TYPE_RULE: &str =
+    "must be 1 to 64 of a-z, 0-9, '.', '-' and '_', starting with a letter or digit";
+
+pub fn is_instance_type(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-_".contains(&b))
+}
+
 /// What a claim asks of each of its runners. What it leaves open, any runner fits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Want {
@@ -70,6 +80,16 @@ impl Want {
     pub fn fits(&self, offer: &Offer) -> bool {
         self.misfit(offer).is_none()
     }
+
+    /// What is asked for, to stand behind "a runner"; empty if any does.
+    pub fn in_words(&self) -> String {
+        let Self { usage, instance_types, spec } = self;
+        let usage = usage.map(|usage| format!("is {}", usage.name()));
+        let types = instance_types.as_ref().map(|globs| format!("has a type like '{}'", globs.as_str()));
+        let spec = spec.map(|spec| format!("has {} CPUs and {} MB", spec.cpu, spec.memory_mb));
+        let parts: Vec<String> = [usage, types, spec].into_iter().flatten().collect();
+        if parts.is_empty() { String::new() } else { format!(" that {}", parts.join(" and ")) }
+    }
 }
 
 /// Instance types by pattern, separated by spaces: `c* m6i.*`. `*` stands for any text, `?` for one character.
@@ -79,7 +99,7 @@ pub struct TypeGlobs(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "instance types must be 1 to 20 patterns such as 'c* m6i.*', of a-z, 0-9, '.', '-', '*' and '?'; '{0}' is not"
+    "instance types must be 1 to 20 patterns such as 'c* m6i.*', of a-z, 0-9, '.', '-', '_', '*' and '?'; '{0}' is not"
 )]
 pub struct GlobError(pub String);
 
@@ -89,7 +109,7 @@ impl TypeGlobs {
         let patterns: Vec<&str> = text.split_whitespace().collect();
         let good = |p: &&str| {
             p.len() <= 64
-                && p.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-*?".contains(&b))
+                && p.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-_*?".contains(&b))
         };
         if let Some(bad) = patterns.iter().find(|p| !good(p)) {
             return Err(GlobError((*bad).to_owned()));
@@ -196,5 +216,16 @@ mod tests {
         assert!(want.fits(&offer("x")));
         let want = Want { spec: Some(Spec { cpu: 2, memory_mb: 4097 }), ..Want::default() };
         assert!(!want.fits(&offer("x")));
+    }
+
+    #[test]
+    fn a_want_is_told_in_words() {
+        assert_eq!(Want::default().in_words(), "");
+        let want = Want {
+            usage: Some(Usage::Spot),
+            instance_types: Some(TypeGlobs::parse("c* m*").unwrap()),
+            spec: Some(Spec { cpu: 4, memory_mb: 8192 }),
+        };
+        assert_eq!(want.in_words(), " that is spot and has a type like 'c* m*' and has 4 CPUs and 8192 MB");
     }
 }

@@ -97,6 +97,10 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Refusal::invalid("the body is empty", format!("send a JSON object; {SEE_DOCUMENT}")));
     }
+    // A list of the right values in the right order would be read as an object too.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Refusal::invalid("the body is not a JSON object", format!("send one; {SEE_DOCUMENT}")));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();

@@ -114,9 +114,25 @@ fn line(response: &Response, took: Duration, _: &Span) {
     let request_id = &mark.id;
     // An agent's good answers are its heartbeats: too many to read.
     if mark.who.get() == Some(&Who::Agent) && response.status().is_success() {
-        tracing::debug!(method, route, status, ms, caller, request_id, "answered {method} {route} with {status}");
+        tracing::debug!(
+            method,
+            route,
+            status,
+            ms,
+            caller,
+            request_id,
+            "answered {method} {route} with {status}"
+        );
     } else {
-        tracing::info!(method, route, status, ms, caller, request_id, "answered {method} {route} with {status}");
+        tracing::info!(
+            method,
+            route,
+            status,
+            ms,
+            caller,
+            request_id,
+            "answered {method} {route} with {status}"
+        );
     }
 }
 

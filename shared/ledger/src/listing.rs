@@ -8,7 +8,7 @@ use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, PoolName, RunnerId};
 
 use crate::keys::{LOG, padded};
-use crate::places::{self, OPEN, WAITING};
+use crate::places::{self, OPEN, SHORT, STARTING};
 
 /// What comes before and after every character of an id.
 const BEFORE_ALL: &str = "!";
@@ -81,14 +81,15 @@ pub(crate) fn claim_spans(
             }
         },
     };
-    let waiting = Span::new(places::open_claims(pool), WAITING, in_open);
-    let open = Span::new(places::open_claims(pool), OPEN, in_open);
+    let [short, starting, open] =
+        [SHORT, STARTING, OPEN].map(|prefix| Span::new(places::open_claims(pool), prefix, in_open));
     let ended = Span::new(places::ended_claims(pool), "", in_ended);
     match which {
-        WhichClaims::Waiting if in_ended.is_none() => Ok(vec![vec![waiting]]),
-        WhichClaims::Open if in_ended.is_none() => Ok(vec![vec![waiting, open]]),
-        WhichClaims::Waiting | WhichClaims::Open => Err(bad(page)),
-        WhichClaims::All if in_ended.is_none() => Ok(vec![vec![waiting, open], vec![ended]]),
+        WhichClaims::Short if in_ended.is_none() => Ok(vec![vec![short]]),
+        WhichClaims::Waiting if in_ended.is_none() => Ok(vec![vec![short, starting]]),
+        WhichClaims::Open if in_ended.is_none() => Ok(vec![vec![short, starting, open]]),
+        WhichClaims::Short | WhichClaims::Waiting | WhichClaims::Open => Err(bad(page)),
+        WhichClaims::All if in_ended.is_none() => Ok(vec![vec![short, starting, open], vec![ended]]),
         WhichClaims::All => Ok(vec![vec![ended]]),
     }
 }

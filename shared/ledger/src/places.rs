@@ -61,13 +61,20 @@ pub(crate) fn claim_place(claim: &Claim) -> Place {
     if !claim.state.open() {
         return Place { list: ended_claims(pool), sk: age };
     }
-    let prefix = if claim.waiting() { WAITING } else { OPEN };
+    let prefix = match (claim.short() > 0, claim.waiting()) {
+        (true, _) => SHORT,
+        (false, true) => STARTING,
+        (false, false) => OPEN,
+    };
     Place { list: open_claims(pool), sk: format!("{prefix}{age}") }
 }
 
 /// The list of all pools.
 pub(crate) const POOLS: &str = "pools";
-pub(crate) const WAITING: &str = "waiting#";
+/// Lacks a runner.
+pub(crate) const SHORT: &str = "short#";
+/// Has all its runners, and waits for them to be ready.
+pub(crate) const STARTING: &str = "starting#";
 pub(crate) const OPEN: &str = "open#";
 
 pub(crate) fn live_runners(pool: &PoolName) -> String {

@@ -114,7 +114,9 @@ pub async fn a_waiting_sync_is_answered_when_there_is_work(target: &Target) -> R
     Ok(())
 }
 
-pub async fn a_runner_that_cannot_register_is_cleaned_and_its_claim_picks_again(target: &Target) -> Result<()> {
+pub async fn a_runner_that_cannot_register_is_cleaned_and_its_claim_picks_again(
+    target: &Target,
+) -> Result<()> {
     let (pool, mut agents) = target.idle_pool("sick", 2).await?;
     let claim = target.api.provision("sick", &pool, 1).await?;
     let taken = only_member(&claim)?;

@@ -33,7 +33,10 @@ pub async fn one_idle_runner_is_taken_now(target: &Target) -> Result<()> {
     for agent in &mut agents {
         if members(&claim).contains(&agent.runner) {
             let running = agent.work_until("running").await?;
-            ensure!(running["epoch"] == 1 && agent.registered.as_deref() == claim["label"].as_str(), "{claim}");
+            ensure!(
+                running["epoch"] == 1 && agent.registered.as_deref() == claim["label"].as_str(),
+                "{claim}"
+            );
         }
     }
     let claim = target.settled(&claim).await?;
@@ -135,7 +138,9 @@ pub async fn claims_are_listed_page_by_page(target: &Target) -> Result<()> {
 
 pub async fn a_team_sees_its_own_claims(target: &Target) -> Result<()> {
     let pool = target.metal_pool("teams", json!({})).await?;
-    for (who, workflow) in [(&target.api, "op"), (&target.team_a, "a-1"), (&target.team_a, "a-2"), (&target.team_b, "b")] {
+    for (who, workflow) in
+        [(&target.api, "op"), (&target.team_a, "a-1"), (&target.team_a, "a-2"), (&target.team_b, "b")]
+    {
         who.provision(workflow, &pool, 1).await?;
     }
     for (who, count) in [(&target.api, 4), (&target.team_a, 2), (&target.team_b, 1)] {

@@ -1,7 +1,8 @@
 //! The black-box suite of the pool layer: cases that know a target only by its address and its tokens, so that the same suite
 //! runs against `serve` and against any other deployment of the same routes. It starts nothing.
 //!
-//! Each case makes what it needs under names of its own, and can share a target with the others.
+//! Each case makes what it needs under names of its own, so that cases can have one target one after the other. Not at the
+//! same time: some count what is there.
 
 pub mod agents;
 pub mod audit_why;
@@ -14,6 +15,7 @@ pub mod provisioning;
 pub mod refusals;
 pub mod refusals_agents;
 pub mod refusals_callers;
+pub mod refusals_values;
 pub mod release;
 pub mod runners;
 mod target;
@@ -27,6 +29,108 @@ pub use watch::Watch;
 macro_rules! with_black_box_cases {
     ($each:ident) => {
         $each! {
+            provisioning:
+                a_claim_has_its_fixed_shape_from_pending_to_released,
+                one_runner_is_asked_for_if_no_count_is_given,
+                asking_again_gives_the_same_answer,
+                asking_otherwise_is_a_conflict_that_names_the_claim,
+                an_ended_claims_key_opens_a_new_one,
+                a_claim_is_known_by_owner_workflow_and_pool,
+                a_claim_that_waits_says_why_and_gets_what_comes,
+                idle_runners_come_before_new_ones,
+                the_maximum_holds_and_who_waits_is_next,
+                a_claim_released_while_its_runner_starts_leaves_an_idle_runner,
+                refreshing_by_hand_tells_what_it_did;
+            picking:
+                by_instance_type,
+                by_resource_class,
+                by_all_at_once,
+                what_does_not_fit_is_given_back,
+                a_runner_that_comes_goes_to_a_claim_that_it_fits;
+            claims:
+                an_empty_pool_is_told_and_nothing_changes,
+                one_idle_runner_is_taken_now,
+                following_ends_as_soon_as_the_claim_is_ready,
+                following_tells_what_is_when_the_time_is_over,
+                following_ends_when_the_claim_is_released,
+                a_claim_that_waits_too_long_fails_and_says_why,
+                claims_are_listed_page_by_page,
+                a_team_sees_its_own_claims;
+            release:
+                a_released_runner_is_cleaned_and_idle_again,
+                releasing_again_is_harmless,
+                a_claim_that_waits_can_be_released,
+                a_workflow_gives_back_all_that_it_holds_or_one_pools,
+                an_operator_releases_for_a_team,
+                what_nobody_holds_cannot_be_released;
+            pools:
+                a_pool_is_made_shown_changed_and_deleted,
+                a_pool_of_the_file_is_changed_there_alone,
+                a_pool_with_runners_is_not_deleted,
+                a_pool_that_claims_wait_for_is_not_deleted,
+                a_pool_with_runners_can_be_changed,
+                settings_that_cannot_hold_are_refused_by_name,
+                teams_see_pools_and_their_counts;
+            runners:
+                a_registered_machine_gets_its_secret_once,
+                a_machine_is_registered_only_where_it_can_be,
+                runners_are_listed_page_by_page_and_by_state,
+                a_free_runner_is_removed_and_gives_its_slot_back,
+                a_held_runner_is_not_removed,
+                a_drained_runner_goes_once_its_holder_is_done,
+                a_runner_taken_by_force_is_replaced,
+                a_runner_that_cannot_be_cleaned_waits_for_a_person,
+                a_runner_that_cannot_deregister_waits_for_a_person;
+            agents:
+                a_kept_runners_whole_life,
+                a_secret_is_redeemed_by_one_token_alone,
+                what_an_agent_sends_at_bootstrap_is_checked,
+                a_waiting_sync_is_answered_when_there_is_work,
+                a_runner_that_cannot_register_is_cleaned_and_its_claim_picks_again,
+                a_machine_that_starts_anew_loses_its_holder,
+                a_pool_that_keeps_asks_for_no_cleaning;
+            audit_why:
+                a_runners_log_tells_its_life,
+                why_tells_a_claims_story,
+                why_tells_what_a_claim_waits_for,
+                a_pools_log_tells_who_defined_it,
+                a_log_is_asked_for_by_subject;
+            openapi:
+                the_document_has_every_route_of_the_design,
+                the_document_refers_only_to_what_it_has,
+                answers_have_the_documents_fields,
+                the_service_tells_how_it_is;
+            refusals:
+                a_provision_with_bad_values_is_refused,
+                refuse_18_unknown_and_missing_fields_are_named,
+                a_machine_without_hardware_is_refused,
+                refuse_18_what_is_not_json_is_refused,
+                a_body_of_another_kind_is_refused,
+                unknown_paths_and_methods_are_refused;
+            refusals_values:
+                refuse_13_ids_hold_nothing_that_a_shell_or_a_path_knows,
+                refuse_13_paths_and_queries_hold_nothing_that_a_shell_or_a_path_knows,
+                refuse_12_state_epoch_owner_and_token_are_not_assigned;
+            refusals_callers:
+                a_missing_wrong_or_malformed_token_opens_nothing,
+                a_header_that_is_not_one_bearer_token_opens_nothing,
+                a_teams_token_does_not_open_the_operators_routes,
+                refuse_09_a_teams_claim_is_closed_to_another,
+                refuse_08_a_runners_token_opens_no_other_route,
+                refuse_08_a_runners_token_is_good_for_that_runner_alone,
+                refuse_08_what_looks_like_a_runners_token_is_told_where_it_belongs;
+            refusals_agents:
+                refuse_10_an_old_token_is_void_after_rotation,
+                refuse_10_a_removed_runner_is_told_to_end,
+                refuse_10_a_removed_machine_that_never_joined_stays_out,
+                refuse_11_another_epochs_message_changes_nothing,
+                refuse_11_what_was_never_asked_for_counts_for_nothing,
+                refuse_18_a_long_report_is_cut;
+            limits:
+                refuse_18_an_oversized_body_is_refused,
+                a_sync_may_be_longer_than_other_bodies,
+                refuse_18_a_flood_is_served_or_told_to_come_back,
+                many_who_ask_the_same_get_the_same_claim;
         }
     };
 }

@@ -38,8 +38,11 @@ pub async fn operations(target: &Target) -> Result<Vec<Operation>> {
 pub async fn the_document_has_every_route_of_the_design(target: &Target) -> Result<()> {
     let document = document(target).await?;
     ensure!(text(&document, "openapi").starts_with('3'), "a version 3 document");
-    let known: BTreeSet<String> =
-        operations(target).await?.iter().map(|operation| format!("{} {}", operation.method, operation.path)).collect();
+    let known: BTreeSet<String> = operations(target)
+        .await?
+        .iter()
+        .map(|operation| format!("{} {}", operation.method, operation.path))
+        .collect();
     for route in [
         "POST /api/v1/provision",
         "POST /api/v1/claim",
@@ -102,7 +105,11 @@ pub async fn answers_have_the_documents_fields(target: &Target) -> Result<()> {
     let claim = target.api.provision("true", &pool, 1).await?;
     fits(&document, "ClaimView", &claim)?;
     fits(&document, "ClaimsPage", &target.api.get(&format!("claims?pool={pool}")).await?.body)?;
-    fits(&document, "WhyView", &target.api.get(&format!("claims/{}/why", text(&claim, "claim"))).await?.body)?;
+    fits(
+        &document,
+        "WhyView",
+        &target.api.get(&format!("claims/{}/why", text(&claim, "claim"))).await?.body,
+    )?;
     fits(&document, "PoolView", &target.api.pool(&pool).await?)?;
     fits(&document, "PoolsPage", &target.api.get("pools").await?.body)?;
     fits(&document, "RunnerView", &target.api.runner(&runner).await?)?;

@@ -13,7 +13,9 @@ pub async fn a_pool_is_made_shown_changed_and_deleted(target: &Target) -> Result
     ensure!(made["pool"] == name.as_str() && made["source"] == "api" && made["max"] == 10, "{made}");
     ensure!(made["backend"] == "bare_metal" && made["dispatch"] == "claim", "{made}");
     ensure!(made["clean"] == "cleanup" && made["used"] == 0 && made["waiting"] == 0, "{made}");
-    for state in ["created", "resetting", "idle", "claimed", "running", "releasing", "quarantined", "terminating"] {
+    for state in
+        ["created", "resetting", "idle", "claimed", "running", "releasing", "quarantined", "terminating"]
+    {
         ensure!(made["counts"][state] == 0, "{state} is not counted: {made}");
     }
     ensure!(target.api.pool(&name).await? == made, "shown as made");
@@ -115,8 +117,12 @@ pub async fn settings_that_cannot_hold_are_refused_by_name(target: &Target) -> R
         (with("cpu", json!(0)), "cpu"),
         (with("usage", json!("cheap")), "cheap"),
         (with("idle_minute", json!(5)), "idle_minute"),
-        (json!({"backend": "bare_metal", "cleanup_cmd": "true", "wait_minutes": 1, "wait_seconds": 60}), "wait"),
-        (json!([metal_settings()]), "struct"),
+        (
+            json!({"backend": "bare_metal", "cleanup_cmd": "true", "wait_minutes": 1, "wait_seconds": 60}),
+            "wait",
+        ),
+        (json!(["bare_metal"]), "object"),
+        (with("instance_type", json!("$(id)")), "instance_type"),
     ] {
         for name in [&known, &unknown] {
             let answer = target.api.put(&format!("pools/{name}"), settings.clone()).await?;

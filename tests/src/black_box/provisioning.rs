@@ -3,7 +3,7 @@
 use super::target::{members, only_member, text};
 use super::{METAL, SMALL, SMALL_MAX, Target, Watch};
 use crate::fake_agent::FakeAgent;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 /// The shape that tools outside rely on, from the first answer to the last.
@@ -129,20 +129,22 @@ pub async fn a_claim_that_waits_says_why_and_gets_what_comes(target: &Target) ->
 }
 
 pub async fn idle_runners_come_before_new_ones(target: &Target) -> Result<()> {
-    let cold = target.api.provision(&target.name("cold"), SMALL, 1).await?;
-    let cold = target.settled(&cold).await?;
-    ensure!(cold["runners"][0]["warm"] == false, "{cold}");
-    let runner = only_member(&cold)?;
-    target.api.release(&target.name("cold")).await?;
+    let first = target.api.provision(&target.name("first"), SMALL, 1).await?;
+    let first = target.settled(&first).await?;
+    let runner = only_member(&first)?;
+    let epoch = first["runners"][0]["epoch"].as_u64().context("an epoch")?;
+    target.api.release(&target.name("first")).await?;
     target.runner_in(&runner, "idle").await?;
+    let idle = target.api.pool(SMALL).await?["counts"]["idle"].as_u64().context("a count")?;
 
-    let mixed = target.api.provision(&target.name("mixed"), SMALL, 2).await?;
-    let mixed = target.settled(&mixed).await?;
-    ensure!(mixed["state"] == "ready", "{mixed}");
-    let warm: Vec<&Value> =
-        mixed["runners"].as_array().into_iter().flatten().filter(|member| member["warm"] == true).collect();
-    ensure!(warm.len() == 1 && warm.iter().all(|member| member["runner"] == runner.as_str()), "{mixed}");
-    ensure!(warm.iter().all(|member| member["epoch"] == 2), "{mixed}");
+    let all = target.api.provision(&target.name("mixed"), SMALL, SMALL_MAX).await?;
+    let all = target.settled(&all).await?;
+    ensure!(all["state"] == "ready", "{all}");
+    let members = all["runners"].as_array().context("runners")?;
+    let warm: Vec<&Value> = members.iter().filter(|member| member["warm"] == true).collect();
+    ensure!(u64::try_from(warm.len())? == idle, "{idle} were idle: {all}");
+    let again = warm.iter().find(|member| member["runner"] == runner.as_str()).context("the idle one")?;
+    ensure!(again["epoch"] == epoch + 1, "{all}");
     target.api.release(&target.name("mixed")).await?;
     Ok(())
 }

@@ -72,7 +72,8 @@ pub async fn a_workflow_gives_back_all_that_it_holds_or_one_pools(target: &Targe
     let on_one = target.api.provision(&workflow, &one, 1).await?;
     let released = target.api.release(&workflow).await?;
     let also = released["also"].as_array().context("the other claim")?;
-    let mut ended = vec![text(&released, "claim"), also.first().and_then(|id| id.as_str()).unwrap_or_default()];
+    let mut ended =
+        vec![text(&released, "claim"), also.first().and_then(|id| id.as_str()).unwrap_or_default()];
     let mut expected = vec![text(&on_one, "claim"), text(&on_two, "claim")];
     ended.sort_unstable();
     expected.sort_unstable();

@@ -15,44 +15,38 @@ const CLEAR: &str = "\r\x1b[2K";
 
 pub(super) struct Progress {
     live: bool,
-    said: Option<String>,
+    /// What was shown last.
+    news: String,
 }
 
 impl Progress {
     pub(super) fn start() -> Self {
-        Self { live: std::io::stderr().is_terminal(), said: None }
+        Self { live: std::io::stderr().is_terminal(), news: String::new() }
     }
 
-    pub(super) fn show(&mut self, claim: &ClaimView, elapsed: Duration) {
-        let news = news(claim);
-        if self.live {
-            let line = format!("{}  {news}", span(elapsed));
-            let width = usize::from(terminal::stderr_width().unwrap_or(80));
-            tell(&format!("{CLEAR}{}", cut(&line, width.saturating_sub(1))));
-        } else if self.said.as_ref() != Some(&news) {
-            tell(&format!("claim {} is {news}\n", claim.claim));
-            self.said = Some(news);
-        }
+    pub(super) fn claim(&mut self, claim: &ClaimView, elapsed: Duration) {
+        let ClaimView { claim: id, state, why, .. } = claim;
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        // A live line is short; who reads a log later wants to know which claim it was.
+        self.show(
+            if self.live { format!("{state}{why}") } else { format!("claim {id} is {state}{why}") },
+            elapsed,
+        );
+    }
+
+    /// Something beside the claim's own news.
+    pub(super) fn note(&mut self, text: &str, elapsed: Duration) {
+        self.show(text.to_owned(), elapsed);
     }
 
     /// Keeps the elapsed time moving. It does not return; whoever waits for something else drops it.
-    pub(super) async fn keep_showing(&mut self, claim: &ClaimView, watch: Stopwatch) {
+    pub(super) async fn keep_showing(&self, watch: Stopwatch) {
         if !self.live {
             return std::future::pending().await;
         }
         loop {
             tokio::time::sleep(TICK).await;
-            self.show(claim, watch.elapsed());
-        }
-    }
-
-    /// Something beside the claim's own news.
-    pub(super) fn note(&mut self, text: &str) {
-        if self.live {
-            tell(&format!("{CLEAR}{text}"));
-        } else if self.said.as_deref() != Some(text) {
-            tell(&format!("{text}\n"));
-            self.said = Some(text.to_owned());
+            self.redraw(watch.elapsed());
         }
     }
 
@@ -61,10 +55,22 @@ impl Progress {
             tell(CLEAR);
         }
     }
-}
 
-fn news(claim: &ClaimView) -> String {
-    if claim.why.is_empty() { claim.state.clone() } else { format!("{}: {}", claim.state, claim.why) }
+    fn show(&mut self, news: String, elapsed: Duration) {
+        let changed = self.news != news;
+        self.news = news;
+        if self.live {
+            self.redraw(elapsed);
+        } else if changed {
+            tell(&format!("{}\n", self.news));
+        }
+    }
+
+    fn redraw(&self, elapsed: Duration) {
+        let line = format!("{}  {}", span(elapsed), self.news);
+        let width = usize::from(terminal::stderr_width().unwrap_or(80));
+        tell(&format!("{CLEAR}{}", cut(&line, width.saturating_sub(1))));
+    }
 }
 
 fn cut(line: &str, width: usize) -> String {

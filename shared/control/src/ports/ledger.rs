@@ -216,7 +216,9 @@ pub struct Listed<T> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichClaims {
-    /// Those that wait for something, ended ones excluded.
+    /// Those that lack a runner.
+    Short,
+    /// Those that wait for something, be it only for the runners that they have.
     Waiting,
     Open,
     /// Ended ones as well, while they are kept.

@@ -6,9 +6,9 @@ use crate::control::Control;
 use crate::ports::ledger::{Due, Page, PoolRecord, WhichClaims};
 use crate::refused::{Refused, chain};
 use futures_util::StreamExt;
-use motorpool_domain::brake::Looks;
+use motorpool_domain::brake::Heartbeats;
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Look, Presence, Runner, RunnerEvent, StateName, look, next_look};
+use motorpool_domain::runner::{Look, Presence, Runner, RunnerEvent, StateName, look, next_look, overdue};
 use motorpool_domain::{Actor, PoolName, RunnerId, Timestamp};
 use motorpool_wire::api::RefreshReport;
 use std::collections::HashMap;
@@ -23,7 +23,8 @@ const ABREAST: usize = 16;
 
 /// What a due runner is due for.
 enum Reason {
-    Threshold,
+    /// With what there is to see, if it stays beyond it.
+    Threshold(Option<Look>),
     Look(Look),
     /// It has changed since the index was read.
     Nothing,
@@ -55,14 +56,14 @@ impl Control {
                 Some((runner, reason))
             })
             .collect();
-        report.braked = brake(&judged);
+        report.braked = self.brake(pools, &judged, listening_since, now).await?;
         let mut surplus = Surplus::default();
         let mut cases = Vec::new();
         for (runner, reason) in judged {
             let Some(record) = find(pools, &runner.pool) else { continue };
             let needed = match (&reason, runner.state.name()) {
-                (Reason::Threshold, StateName::Idle) => !surplus.take(self, record).await?,
-                (Reason::Threshold | Reason::Look(_) | Reason::Nothing, _) => false,
+                (Reason::Threshold(_), StateName::Idle) => !surplus.take(self, record).await?,
+                (Reason::Threshold(_) | Reason::Look(_) | Reason::Nothing, _) => false,
             };
             cases.push(self.treat(&record.pool, runner, reason, needed, report.braked));
         }
@@ -87,7 +88,7 @@ impl Control {
         braked: bool,
     ) -> (RunnerId, Result<bool, Refused>) {
         let outcome = match reason {
-            Reason::Threshold => self.reap(pool, &runner, &RunnerEvent::ThresholdPassed { needed }).await,
+            Reason::Threshold(seen) => self.on_threshold(pool, &runner, needed, seen, braked).await,
             Reason::Look(Look::Silent) => self.on_silence(pool, &runner, braked).await,
             Reason::Look(Look::Unlaunched) => self.launch_again(pool, &runner).await,
             Reason::Look(Look::Heard) | Reason::Nothing => self.look_later(pool, &runner).await,
@@ -99,7 +100,13 @@ impl Control {
     pub(super) async fn advance_waiting(&self, record: &PoolRecord) -> Result<(), Refused> {
         let waiting =
             self.ledger.list_claims(&record.pool.name, WhichClaims::Waiting, Page::first(WAITING)).await?;
-        for claim in waiting.items {
+        if waiting.items.is_empty() {
+            return Ok(());
+        }
+        let used = self.pool_record(&record.pool.name).await?.used;
+        let idle = self.ledger.count_runners(&record.pool.name, StateName::Idle, 1).await?;
+        let room = idle > 0 || used < record.pool.rules.max;
+        for claim in waiting.items.iter().filter(|claim| room || !claim.waits_for_room_only()) {
             self.heal(&format!("claim {}", claim.id), self.advance(&claim.id).await.map(|_| ()));
         }
         Ok(())
@@ -110,6 +117,22 @@ impl Control {
         if let Err(error) = outcome {
             tracing::warn!(subject, error = chain(&error), "refresh could not heal a record; it stays due");
         }
+    }
+
+    /// Who is to stay is looked at as well: that it is wanted must not hide that it is silent.
+    async fn on_threshold(
+        &self,
+        pool: &Pool,
+        runner: &Runner,
+        needed: bool,
+        seen: Option<Look>,
+        braked: bool,
+    ) -> Result<bool, Refused> {
+        let reaped = self.reap(pool, runner, &RunnerEvent::ThresholdPassed { needed }).await?;
+        if !reaped && seen == Some(Look::Silent) {
+            return self.on_silence(pool, runner, braked).await;
+        }
+        Ok(reaped)
     }
 
     /// Nobody is killed for silence while most are silent; that a machine is gone is certain all the same.
@@ -126,6 +149,34 @@ impl Control {
             self.look_later(pool, runner).await?;
         }
         Ok(reaped)
+    }
+
+    /// Counted among all runners, once one is to be reaped for silence: they fall due one after the other, and each few of them
+    /// would be taken for dead.
+    async fn brake(
+        &self,
+        pools: &[PoolRecord],
+        judged: &[(Runner, Reason)],
+        listening_since: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, Refused> {
+        if !judged.iter().any(silent_while_idle) {
+            return Ok(false);
+        }
+        let mut seen = Heartbeats::default();
+        for PoolRecord { pool, .. } in pools {
+            for runner in self.all_runners(pool).await? {
+                match overdue(&runner, &pool.rules.limits, listening_since, now) {
+                    Some(true) => seen.overdue += 1,
+                    Some(false) => seen.heard += 1,
+                    None => {}
+                }
+            }
+        }
+        if seen.brake() {
+            tracing::warn!(target: "alert", overdue = seen.overdue, heard = seen.heard, "most heartbeats are missing at once: nobody is reaped for silence");
+        }
+        Ok(seen.brake())
     }
 
     async fn launch_again(&self, pool: &Pool, runner: &Runner) -> Result<bool, Refused> {
@@ -151,25 +202,16 @@ impl Control {
 }
 
 fn reason(runner: &Runner, pool: &Pool, listening_since: Timestamp, now: Timestamp) -> Reason {
+    let seen = look(runner, &pool.rules.limits, listening_since, now);
     if runner.threshold.is_some_and(|threshold| threshold.passed(now)) {
-        return Reason::Threshold;
+        return Reason::Threshold(seen);
     }
-    look(runner, &pool.rules.limits, listening_since, now).map_or(Reason::Nothing, Reason::Look)
+    seen.map_or(Reason::Nothing, Reason::Look)
 }
 
-fn brake(judged: &[(Runner, Reason)]) -> bool {
-    let mut looks = Looks::default();
-    for (_, reason) in judged {
-        match reason {
-            Reason::Look(Look::Silent) => looks.silent += 1,
-            Reason::Look(Look::Heard) => looks.heard += 1,
-            Reason::Look(Look::Unlaunched) | Reason::Threshold | Reason::Nothing => {}
-        }
-    }
-    if looks.brake() {
-        tracing::warn!(target: "alert", silent = looks.silent, heard = looks.heard, "most heartbeats are missing at once: nobody is reaped for silence");
-    }
-    looks.brake()
+fn silent_while_idle((runner, reason): &(Runner, Reason)) -> bool {
+    let silent = matches!(reason, Reason::Look(Look::Silent) | Reason::Threshold(Some(Look::Silent)));
+    silent && runner.state.name() == StateName::Idle
 }
 
 /// How many idle runners each pool can spare above `min_idle`, counted once a pass.

@@ -41,10 +41,23 @@ impl Control {
         let memory = RefreshMemory {
             last_pass_at: now,
             last_sweep_at: if report.swept { now } else { last_sweep_at },
-            listening_since,
+            // An outage of ours: who comes back when it is over has the same time for it as ever.
+            listening_since: if report.braked { now } else { listening_since },
         };
         self.ledger.put_refresh_memory(&memory).await?;
         Ok(report)
+    }
+
+    /// For a control plane that is one process, when it starts: heartbeats that could not arrive while it was away were not missed.
+    pub async fn begin_listening(&self) -> Result<(), Refused> {
+        let now = self.now();
+        let last_sweep_at = self
+            .ledger
+            .refresh_memory()
+            .await?
+            .map_or(Timestamp::from_millis(0), |memory| memory.last_sweep_at);
+        let memory = RefreshMemory { last_pass_at: now, last_sweep_at, listening_since: now };
+        Ok(self.ledger.put_refresh_memory(&memory).await?)
     }
 
     /// Heartbeats that could not arrive were not missed: after a gap between passes, silence is counted from now.

@@ -119,7 +119,7 @@ impl Control {
         }
     }
 
-    async fn all_runners(&self, pool: &Pool) -> Result<Vec<Runner>, Refused> {
+    pub(super) async fn all_runners(&self, pool: &Pool) -> Result<Vec<Runner>, Refused> {
         let mut all = Vec::new();
         let mut page = Page::first(PAGE);
         loop {

@@ -1,9 +1,11 @@
 //! A claim: a workflow's hold on N runners. What may become of it is decided here and in `progress`.
 
 mod progress;
+mod turn;
 mod why;
 
 pub use progress::{Assessment, MemberSeen, Progress, assess, progress};
+pub use turn::{is_its_turn, lacked_before};
 pub use why::why;
 
 use crate::ids::{ClaimId, Epoch, Owner, PoolName, RunnerId, Workflow};
@@ -115,6 +117,14 @@ impl Claim {
             ClaimState::Ready { .. } => self.short() > 0,
             ClaimState::Released { .. } | ClaimState::Failed { .. } => false,
         }
+    }
+
+    /// It has nothing that could have changed, and says what it waits for: only an idle runner or a slot brings it further.
+    pub fn waits_for_room_only(&self) -> bool {
+        self.waiting()
+            && self.members.is_empty()
+            && self.waits_for.is_some()
+            && self.launch_not_before.is_none()
     }
 
     /// When its members' time is over, once that is known.

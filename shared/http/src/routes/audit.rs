@@ -24,8 +24,10 @@ pub(super) struct Audit {
 }
 
 /// Tells who did what to a subject, from, to, and why
+///
+/// For the operator.
 #[utoipa::path(
-    get, path = "/audit", tag = "operations", params(Audit),
+    get, path = "/audit", tag = "operations", params(Audit), security(("operator" = [])),
     responses((status = 200, description = "One page", body = AuditPage))
 )]
 pub(super) async fn audit(

@@ -17,8 +17,8 @@ use serde::Deserialize;
 use std::time::Duration;
 use utoipa::IntoParams;
 
-/// A ring may be lost, or come from another process.
-const RECHECK: Duration = Duration::from_secs(1);
+/// A ring may be lost, or come from another process. Not often: each look asks the ledger some things, and many may wait.
+const RECHECK: Duration = Duration::from_secs(5);
 
 /// Asks for runners
 ///

@@ -47,8 +47,11 @@ pub(super) struct List {
 }
 
 /// Lists a pool's runners
+///
+/// For the operator.
 #[utoipa::path(
     get, path = "/runners", operation_id = "list_runners", tag = "runners", params(List),
+    security(("operator" = [])),
     responses((status = 200, description = "One page", body = RunnersPage))
 )]
 pub(super) async fn list(
@@ -60,8 +63,10 @@ pub(super) async fn list(
 }
 
 /// Shows a runner
+///
+/// For the operator.
 #[utoipa::path(
-    get, path = "/runners/{runner}", operation_id = "view_runner", tag = "runners",
+    get, path = "/runners/{runner}", operation_id = "view_runner", tag = "runners", security(("operator" = [])),
     params(("runner" = String, Path, description = "Its id")),
     responses((status = 200, description = "The runner", body = RunnerView))
 )]

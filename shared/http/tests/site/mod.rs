@@ -38,7 +38,7 @@ pub(crate) fn site(limits: HttpLimits) -> Site {
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         doorbell: Arc::clone(&bells) as _,
-        secret: ServerSecret::new(b"server secret".to_vec()),
+        secret: ServerSecret::new(b"server secret"),
         settings: Settings {
             refresh: Duration::from_secs(30),
             sweep: Duration::from_secs(300),

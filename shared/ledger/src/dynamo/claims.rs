@@ -66,6 +66,8 @@ pub(super) async fn list(
             }
         }
         listing::by_age(&mut merged);
+        // One that moved from stretch to stretch between the two reads is found in both.
+        merged.dedup_by(|later, earlier| later.id == earlier.id);
         claims.extend(merged);
     }
     Ok(listing::cut(claims, &page, listing::claim_position))

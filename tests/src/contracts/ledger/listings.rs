@@ -59,6 +59,7 @@ pub async fn runners_are_counted_up_to_a_bound(ledger: Shared) -> Result<()> {
 
 pub async fn claims_are_listed_oldest_first(ledger: Shared) -> Result<()> {
     some_claims(&ledger).await?;
+    assert_eq!(claims(&ledger, WhichClaims::Short, 100).await?, [["c-9", "c-4", "c-2"]]);
     assert_eq!(claims(&ledger, WhichClaims::Waiting, 100).await?, [["c-9", "c-4", "c-2"]]);
     assert_eq!(claims(&ledger, WhichClaims::Open, 100).await?, [["c-9", "c-8", "c-4", "c-3", "c-2"]]);
     assert_eq!(
@@ -67,6 +68,18 @@ pub async fn claims_are_listed_oldest_first(ledger: Shared) -> Result<()> {
     );
     let elsewhere = ledger.list_claims(&pool_name("smal")?, WhichClaims::All, Page::first(10)).await?;
     assert_eq!(elsewhere.items, []);
+
+    let fourth = Claim { opened_at: at(96), ..claim("c-4")? };
+    let runner = intent("r-1")?;
+    let member = Member { runner: runner.id, epoch: runner.epoch, warm: false };
+    must_write_claim(&ledger, &fourth, &fourth.gaining([member.clone(), member])).await?;
+    assert_eq!(
+        claims(&ledger, WhichClaims::Short, 100).await?,
+        [["c-9", "c-2"]],
+        "one has all, and they start"
+    );
+    assert_eq!(claims(&ledger, WhichClaims::Waiting, 100).await?, [["c-9", "c-4", "c-2"]]);
+    assert_eq!(claims(&ledger, WhichClaims::Open, 1).await?.concat(), ["c-9", "c-8", "c-4", "c-3", "c-2"]);
     Ok(())
 }
 
@@ -115,7 +128,7 @@ pub async fn a_bad_page_is_an_error(ledger: Shared) -> Result<()> {
     );
     for after in ["", "x", "💥", "b3BlbiM"] {
         let after = Some(after.to_owned());
-        for which in [WhichClaims::Waiting, WhichClaims::Open, WhichClaims::All] {
+        for which in [WhichClaims::Short, WhichClaims::Waiting, WhichClaims::Open, WhichClaims::All] {
             assert!(ledger.list_claims(&pool, which, page(&after)).await.is_err(), "{after:?}");
         }
         let subject = Subject::Pool(pool.clone());

@@ -230,7 +230,8 @@ impl Calls {
         let page = Page::first(u32::try_from(self.roll(5))?);
         let state = *self.pick(&StateName::ALL)?;
         let wanted = (self.roll(2) == 0).then_some(state);
-        let which = *self.pick(&[WhichClaims::Waiting, WhichClaims::Open, WhichClaims::All])?;
+        let which =
+            *self.pick(&[WhichClaims::Short, WhichClaims::Waiting, WhichClaims::Open, WhichClaims::All])?;
         match self.roll(4) {
             0 => {
                 let answer = both!(memory, other, |on| on.count_runners(&pool, state, page.at_most));

@@ -1,0 +1,200 @@
+//! The operator's verbs against a real `serve` with real local runners, as a person would use them one after another.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_motorpool");
+
+/// Short lives: whatever a failed test leaves behind ends itself soon.
+const POOLS: &str = r#"
+refresh_seconds = 1
+[teams.web]
+token_sha256 = ["SHA256"]
+[pools.small]
+backend = "local"
+max = 2
+heartbeat_seconds = 1
+idle_seconds = 30
+grace_seconds = 5
+[pools.macs]
+backend = "bare_metal"
+clean = "keep"
+"#;
+
+struct Served {
+    dir: TempDir,
+    serve: Child,
+    server: String,
+    team_token: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // The runners of a test that failed end by their own thresholds.
+        let _ = self.serve.kill();
+        let _ = self.serve.wait();
+    }
+}
+
+impl Served {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Command::new(PROGRAM).args(["token", "--json"]).output().unwrap();
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        let pools = POOLS.replace("SHA256", made["token_sha256"].as_str().unwrap());
+        std::fs::write(dir.path().join("pools.toml"), pools).unwrap();
+        let mut serve = clean_command(dir.path())
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(serve.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let server =
+            line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
+        Self { dir, serve, server, team_token: made["token"].as_str().unwrap().to_owned() }
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        clean_command(self.dir.path()).env("MOTORPOOL_SERVER", &self.server).args(args).output().unwrap()
+    }
+
+    fn run_as_team(&self, args: &[&str]) -> Output {
+        clean_command(self.dir.path())
+            .env("MOTORPOOL_SERVER", &self.server)
+            .env("MOTORPOOL_TOKEN", &self.team_token)
+            .args(args)
+            .output()
+            .unwrap()
+    }
+
+    fn says(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.says(&[args, &["--json"]].concat())).unwrap()
+    }
+}
+
+fn clean_command(dir: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    for name in ["MOTORPOOL_SERVER", "MOTORPOOL_TOKEN", "MOTORPOOL_ADMIN_TOKEN", "MOTORPOOL_CA_FILE"] {
+        command.env_remove(name);
+    }
+    command.current_dir(dir);
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn an_operators_day() {
+    let served = Served::start();
+
+    let ready = served.json(&[
+        "provision",
+        "--pool",
+        "small",
+        "--workflow",
+        "gh-1",
+        "--count",
+        "2",
+        "--timeout",
+        "60",
+    ]);
+    assert_eq!(
+        (ready["state"].as_str(), ready["runners"].as_array().map(Vec::len)),
+        (Some("ready"), Some(2))
+    );
+    let claim = ready["claim"].as_str().unwrap();
+
+    // The pool is full now: the next one waits, and its waiter is told why and how it goes on.
+    let waits = served.run(&["provision", "--pool", "small", "--workflow", "gh-2", "--timeout", "1"]);
+    assert_eq!(waits.status.code(), Some(1));
+    assert!(stderr(&waits).contains("is still pending after"), "{}", stderr(&waits));
+    assert!(stderr(&waits).contains("motorpool release --workflow gh-2 --pool small"), "{}", stderr(&waits));
+    assert_eq!(served.json(&["release", "--workflow", "gh-2"])["state"], "released");
+
+    let pools = served.says(&["pools"]);
+    assert!(pools.lines().any(|line| line.starts_with("small") && line.contains("2/2")), "{pools}");
+    assert_eq!(served.json(&["pools", "show", "small"])["max"], 2);
+    assert_eq!(served.json(&["runners"])["runners"].as_array().unwrap().len(), 2);
+    assert!(served.says(&["claims"]).contains(claim));
+    assert!(served.says(&["claims", "show", claim]).contains("gh-1 of operator"));
+    for subject in [claim, "gh-1"] {
+        let story = served.says(&["why", subject]);
+        assert!(story.starts_with(&format!("claim {claim} is ready")), "{story}");
+        assert!(story.contains("What happened:"), "{story}");
+    }
+    assert!(served.says(&["audit", claim]).contains("operator"));
+    assert_eq!(served.json(&["refresh", "--sweep"])["swept"], true);
+
+    let doctor = served.says(&["doctor"]);
+    assert!(doctor.contains("is the operator's"), "{doctor}");
+    assert!(served.says(&["release", "--workflow", "gh-1"]).contains(claim));
+
+    for runner in served.json(&["runners"])["runners"].as_array().unwrap() {
+        served.says(&["runners", "remove", runner["runner"].as_str().unwrap(), "--force"]);
+    }
+}
+
+#[test]
+fn a_machine_of_ones_own_joins_and_leaves() {
+    let served = Served::start();
+    let added =
+        served.says(&["runners", "add", "mac-01", "--pool", "macs", "--cpu", "8", "--memory-mb", "16384"]);
+    assert!(added.contains("mp_launch_") && added.contains("--runner mac-01"), "{added}");
+    assert!(served.says(&["runners", "show", "mac-01"]).contains("8 CPUs, 16384 MB"));
+    assert!(served.says(&["runners", "token", "mac-01"]).contains("mp_launch_"));
+    let refused = served.run(&["runners", "release", "mac-01", "--json"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let error: Value = serde_json::from_slice(&refused.stderr).unwrap();
+    assert_eq!(error["error"]["code"], "conflict");
+    served.says(&["runners", "remove", "mac-01"]);
+    assert!(served.says(&["audit", "mac-01"]).contains("an operator removed it"));
+}
+
+#[test]
+fn a_team_sees_what_is_its_own_and_is_told_what_is_not() {
+    let served = Served::start();
+    let doctor = served.run_as_team(&["doctor"]);
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("the token from $MOTORPOOL_TOKEN is a team's"));
+    let empty = served.run_as_team(&["claim", "--pool", "small", "--workflow", "gh-1"]);
+    assert_eq!(empty.status.code(), Some(1));
+    assert!(stderr(&empty).contains("pool empty"), "{}", stderr(&empty));
+    let refused = served.run_as_team(&["refresh"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("admin token"), "{}", stderr(&refused));
+    let unknown = served.run_as_team(&["why", "gh-77"]);
+    assert!(stderr(&unknown).contains("no claim of a workflow gh-77"), "{}", stderr(&unknown));
+}
+
+#[test]
+fn without_the_right_token_nothing_opens() {
+    let served = Served::start();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut command = clean_command(elsewhere.path());
+    let without = command.args(["pools", "--server", &served.server]).output().unwrap();
+    assert_eq!(without.status.code(), Some(1));
+    assert!(stderr(&without).contains("hint: no token was sent"), "{}", stderr(&without));
+    let wrong = command.env("MOTORPOOL_TOKEN", "mp_team_wrong").output().unwrap();
+    assert!(stderr(&wrong).contains("the token is from $MOTORPOOL_TOKEN"), "{}", stderr(&wrong));
+    assert!(!stderr(&wrong).contains("mp_team_wrong"), "{}", stderr(&wrong));
+}
