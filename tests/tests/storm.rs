@@ -25,7 +25,7 @@ const WORKFLOWS: usize = 200;
 async fn inv_03_17_23_two_hundred_provisions_share_a_hundred_idle_runners() -> Result<()> {
     let serve = Serve::start(
         "refresh_seconds = 1\n\
-         [pools.p]\nbackend = \"local\"\nmax = 100\nmin_idle = 100\nheartbeat_seconds = 5\n\
+         [pools.p]\nbackend = \"local\"\nmax = 100\nmin_idle = 100\nheartbeat_seconds = 15\n\
          idle_minutes = 30\nwait_minutes = 30\ncreated_minutes = 10\nclaimed_minutes = 10\nreleasing_minutes = 10",
     )?;
     let api = serve.api();

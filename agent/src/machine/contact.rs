@@ -153,3 +153,28 @@ impl Jitter {
         mixed ^ (mixed >> 31)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn longest_pause_s(interval: Duration) -> u64 {
+        let now = BootInstant::from_boot_ms(1_000);
+        let mut contact = Contact { interval, ..Contact::starting(7, now) };
+        let mut longest = Duration::ZERO;
+        for _ in 0..40 {
+            contact.failed(now);
+            longest = longest.max(contact.next_at().unwrap().since(now));
+        }
+        longest.as_secs_f64().ceil() as u64
+    }
+
+    #[test]
+    fn in_an_outage_an_agent_asks_often_enough_not_to_be_silent_when_it_is_over() {
+        assert_eq!(longest_pause_s(Duration::ZERO), 30);
+        assert_eq!(longest_pause_s(Duration::from_millis(100)), 1);
+        assert_eq!(longest_pause_s(Duration::from_secs(1)), 2);
+        assert_eq!(longest_pause_s(Duration::from_secs(15)), 30);
+        assert_eq!(longest_pause_s(Duration::from_secs(600)), 30);
+    }
+}

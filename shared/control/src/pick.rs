@@ -100,7 +100,7 @@ impl Control {
         let now = self.now();
         // Whether a silent runner is dead is for refresh to decide; it is due already. Here it is only passed over.
         if look(&runner, &pool.rules.limits, Timestamp::from_millis(0), now) == Some(Look::Silent) {
-            return Ok(Candidate::Stale);
+            return Ok(Candidate::Unfit(format!("{} has not been heard from lately", runner.id)));
         }
         self.take(pool, claim, &runner, now).await
     }
