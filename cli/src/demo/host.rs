@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Short intervals, so that a lost machine is noticed in seconds; `sleep` stands in for the CI system's runner program.
+/// Short intervals, so that a lost machine is noticed in seconds. `sleep` stands in for what a new machine takes to get ready, and
+/// for the CI system's runner program.
 const POOLS: &str = r#"
 refresh_seconds = 1
 sweep_seconds = 5
@@ -21,6 +22,7 @@ backend = "local"
 clean = "cleanup"
 max = 4
 heartbeat_seconds = 1
+pre_runner_cmd = "sleep 2"
 run_cmd = "exec sleep 3600"
 "#;
 

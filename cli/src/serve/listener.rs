@@ -5,7 +5,8 @@ use crate::errors::Failure;
 use axum::Router;
 use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsConfig, from_tcp_rustls};
-use hyper_util::rt::TokioTimer;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
 use motorpool_http::Bells;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -62,33 +63,29 @@ impl Listener {
         let handle = Handle::new();
         tokio::spawn(stop_on_signal(handle.clone(), bells));
         say_listening(&format!("{}://{}", self.scheme(), self.address));
-        let service = router.into_make_service();
-        let served = match self.tls {
-            Some(config) => match from_tcp_rustls(self.socket, config) {
-                Ok(mut server) => {
-                    server
-                        .http_builder()
-                        .http1()
-                        .timer(TokioTimer::new())
-                        .header_read_timeout(HEADERS_WITHIN);
-                    server.handle(handle).serve(service).await
-                }
-                Err(error) => Err(error),
-            },
-            None => match axum_server::from_tcp(self.socket) {
-                Ok(mut server) => {
-                    server
-                        .http_builder()
-                        .http1()
-                        .timer(TokioTimer::new())
-                        .header_read_timeout(HEADERS_WITHIN);
-                    server.handle(handle).serve(service).await
-                }
-                Err(error) => Err(error),
-            },
-        };
+        let served = self.until_stopped(router, handle).await;
         served.map_err(|error| Failure::failed(format!("the server failed: {error}"), "see the log above"))
     }
+
+    async fn until_stopped(self, router: Router, handle: Handle<SocketAddr>) -> std::io::Result<()> {
+        let service = router.into_make_service();
+        match self.tls {
+            Some(config) => {
+                let mut server = from_tcp_rustls(self.socket, config)?.handle(handle);
+                bound(server.http_builder());
+                server.serve(service).await
+            }
+            None => {
+                let mut server = axum_server::from_tcp(self.socket)?.handle(handle);
+                bound(server.http_builder());
+                server.serve(service).await
+            }
+        }
+    }
+}
+
+fn bound(http: &mut Builder<TokioExecutor>) {
+    http.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
 }
 
 async fn stop_on_signal(handle: Handle<SocketAddr>, bells: Arc<Bells>) {

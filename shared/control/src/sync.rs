@@ -108,32 +108,14 @@ impl Control {
     async fn with_the_claims_time(
         &self,
         runner: &Runner,
-        event: RunnerEvent,
+        mut event: RunnerEvent,
     ) -> Result<RunnerEvent, Refused> {
-        let until = match runner.state.hold() {
-            Some(hold) => self.ledger.claim(&hold.claim).await?.and_then(|claim| claim.until()),
-            None => None,
-        };
-        Ok(match event {
-            RunnerEvent::Ready { .. } => RunnerEvent::Ready { until },
-            RunnerEvent::Registered { .. } => RunnerEvent::Registered { until },
-            other @ (RunnerEvent::Launched { .. }
-            | RunnerEvent::LaunchFailed { .. }
-            | RunnerEvent::Taken { .. }
-            | RunnerEvent::Unhealthy { .. }
-            | RunnerEvent::TimeBegins { .. }
-            | RunnerEvent::Release { .. }
-            | RunnerEvent::Deregistered
-            | RunnerEvent::CleanProven { .. }
-            | RunnerEvent::CleanFailed { .. }
-            | RunnerEvent::Silent { .. }
-            | RunnerEvent::NewBoot { .. }
-            | RunnerEvent::InterruptionNotice
-            | RunnerEvent::ThresholdPassed { .. }
-            | RunnerEvent::ProviderGone
-            | RunnerEvent::OperatorRelease
-            | RunnerEvent::OperatorRemove { .. }) => other,
-        })
+        if let RunnerEvent::Ready { until } | RunnerEvent::Registered { until } = &mut event
+            && let Some(hold) = runner.state.hold()
+        {
+            *until = self.ledger.claim(&hold.claim).await?.and_then(|claim| claim.until());
+        }
+        Ok(event)
     }
 
     fn answer(&self, pool: &Pool, runner: &Runner, request: &SyncRequest) -> Synced {
