@@ -128,7 +128,7 @@ fn an_operators_day() {
     // The pool is full now: the next one waits, and its waiter is told why and how it goes on.
     let waits = served.run(&["provision", "--pool", "small", "--workflow", "gh-2", "--timeout", "1"]);
     assert_eq!(waits.status.code(), Some(1));
-    assert!(stderr(&waits).contains("is still pending after"), "{}", stderr(&waits));
+    assert!(stderr(&waits).contains("still waits after"), "{}", stderr(&waits));
     assert!(stderr(&waits).contains("motorpool release --workflow gh-2 --pool small"), "{}", stderr(&waits));
     assert_eq!(served.json(&["release", "--workflow", "gh-2"])["state"], "released");
 

@@ -50,7 +50,7 @@ struct Host<'a> {
 impl Host<'_> {
     fn run(&mut self, command: &str) -> Result<String> {
         match command {
-            "motorpool serve &" => self.start(),
+            "motorpool serve 2> serve.log &" => self.start(),
             "kill %1" => self.stop(),
             _ => {
                 let output = self.shell(command)?.stdin(Stdio::null()).output()?;

@@ -58,7 +58,7 @@ async fn idle_and_silent_is_quarantined_until_a_person_releases_it() -> Result<(
     let api = serve.api();
     let mut agent = FakeAgent::idle(api, "p", "m-1", json!({})).await?;
     refreshed_to(api, "m-1", "quarantined").await?;
-    must_have_stepped(api, "m-1", "idle@1", "quarantined@1", "its agent fell silent while idle").await?;
+    must_have_stepped(api, "m-1", "idle@2", "quarantined@2", "its agent fell silent while idle").await?;
 
     // It is heard again, and stays where it is: a person must look.
     let answer = agent.step().await?;
@@ -73,7 +73,7 @@ async fn idle_and_silent_is_quarantined_until_a_person_releases_it() -> Result<(
 
     api.post("runners/m-1/release", json!({})).await?.expect(202)?;
     ensure!(state(api, "m-1").await? == "resetting");
-    comes_back(api, &mut agent, 2).await
+    comes_back(api, &mut agent, 3).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +83,7 @@ async fn idle_stays_at_its_threshold_while_it_is_heard_and_is_quarantined_when_i
     let agent = FakeAgent::idle(api, "p", "m-1", json!({})).await?;
     let stayed = async || {
         agent.sync().await?.expect(200)?;
-        let steps = steps_by_refresh(api, "m-1", "idle@1", "idle@1", "still wanted in the pool").await?;
+        let steps = steps_by_refresh(api, "m-1", "idle@2", "idle@2", "still wanted in the pool").await?;
         Ok((steps >= 3).then_some(()))
     };
     refreshed_until(api, "it stays beyond three thresholds", stayed).await?;
@@ -97,7 +97,7 @@ async fn idle_stays_at_its_threshold_while_it_is_heard_and_is_quarantined_when_i
         Ok((seen["state"] == "quarantined").then_some(()))
     })
     .await?;
-    must_have_stepped(api, "m-1", "idle@1", "quarantined@1", "its agent fell silent while idle").await
+    must_have_stepped(api, "m-1", "idle@2", "quarantined@2", "its agent fell silent while idle").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,7 +108,7 @@ async fn claimed_is_reset_and_its_claim_waits_for_another() -> Result<()> {
     let claim = text(&api.provision("w", "p", 1).await?, "claim")?;
     ensure!(state(api, "m-1").await? == "claimed");
     refreshed_to(api, "m-1", "resetting").await?;
-    must_have_stepped(api, "m-1", "claimed@1", "resetting@2", "it did not register in time").await?;
+    must_have_stepped(api, "m-1", "claimed@2", "resetting@3", "it did not register in time").await?;
     let entries = audit(api, &claim).await?;
     let lost = |entry: &Value| entry["what"] == "lost runners";
     ensure!(entries.iter().any(lost), "the claim does not know: {entries:?}");
@@ -116,7 +116,7 @@ async fn claimed_is_reset_and_its_claim_waits_for_another() -> Result<()> {
     // Clean again, it is the first that the claim gets.
     agent.work_until("running").await?;
     let seen = api.claim(&claim).await?;
-    ensure!(seen["state"] == "ready" && seen["runners"][0]["epoch"] == 2, "{seen}");
+    ensure!(seen["state"] == "ready" && seen["runners"][0]["epoch"] == 3, "{seen}");
     Ok(())
 }
 
@@ -126,14 +126,14 @@ async fn running_is_reset_with_the_end_of_its_claim() -> Result<()> {
     let api = serve.api();
     let (mut agent, claim) = running(api).await?;
     refreshed_to(api, "m-1", "resetting").await?;
-    must_have_stepped(api, "m-1", "running@1", "resetting@2", "its holder's time was over").await?;
+    must_have_stepped(api, "m-1", "running@2", "resetting@3", "its holder's time was over").await?;
     let seen = api.claim(&claim).await?;
     ensure!(seen["state"] == "released" && seen["why"] == "its time was over", "{seen}");
 
     // What it is still registered for is the first thing that the agent must undo.
     let answer = agent.step().await?;
-    ensure!(answer["epoch"] == 2 && !answer["task"]["kind"]["deregister"].is_null(), "{answer}");
-    comes_back(api, &mut agent, 2).await
+    ensure!(answer["epoch"] == 3 && !answer["task"]["kind"]["deregister"].is_null(), "{answer}");
+    comes_back(api, &mut agent, 3).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,9 +163,9 @@ async fn releasing_is_quarantined() -> Result<()> {
     ensure!(state(api, "m-1").await? == "releasing");
     refreshed_to(api, "m-1", "quarantined").await?;
     let why = "it did not deregister in time";
-    must_have_stepped(api, "m-1", "releasing@1", "quarantined@1", why).await?;
+    must_have_stepped(api, "m-1", "releasing@2", "quarantined@2", why).await?;
     api.post("runners/m-1/release", json!({})).await?.expect(202)?;
-    comes_back(api, &mut agent, 2).await
+    comes_back(api, &mut agent, 3).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,16 +177,16 @@ async fn resetting_is_tried_again_with_backoff_then_quarantined() -> Result<()> 
     agent.work_until("resetting").await?;
     refreshed_to(api, "m-1", "quarantined").await?;
     let again = "cleaning again: it took too long";
-    let retries = steps_by_refresh(api, "m-1", "resetting@2", "resetting@2", again).await?;
+    let retries = steps_by_refresh(api, "m-1", "resetting@3", "resetting@3", again).await?;
     ensure!(retries == 2, "{:?}", audit(api, "m-1").await?);
     let why = "it could not be cleaned in 3 attempts: it took too long";
-    must_have_stepped(api, "m-1", "resetting@2", "quarantined@2", why).await?;
+    must_have_stepped(api, "m-1", "resetting@3", "quarantined@3", why).await?;
 
     // Each attempt has its own time, and a pause before it that doubles.
     let mut at: Vec<u64> = audit(api, "m-1")
         .await?
         .iter()
-        .filter(|entry| entry["to"] == "resetting@2" || entry["from"] == "resetting@2")
+        .filter(|entry| entry["to"] == "resetting@3" || entry["from"] == "resetting@3")
         .map(|entry| entry["at"].as_u64().context("no time"))
         .collect::<Result<_>>()?;
     at.sort_unstable();
@@ -214,7 +214,7 @@ async fn fault_08_after_its_removal_a_heartbeat_is_told_that_it_is_gone() -> Res
 
     // Registered anew, it begins another life, and the claim gets it.
     let mut again = FakeAgent::join(api, "p", "m-1", json!({})).await?;
-    again.epoch = 2;
+    again.epoch = 3;
     again.work_until("running").await?;
     agent.sync().await?.refusal(401)?;
     Ok(())

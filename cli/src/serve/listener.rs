@@ -38,6 +38,9 @@ impl Listener {
         let socket = TcpListener::bind(args.listen).map_err(cannot)?;
         socket.set_nonblocking(true).map_err(cannot)?;
         let address = socket.local_addr().map_err(cannot)?;
+        if tls.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(%address, "tokens will cross the network in the clear: use --tls-cert and --tls-key beyond loopback");
+        }
         Ok(Self { socket, address, tls })
     }
 

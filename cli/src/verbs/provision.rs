@@ -50,12 +50,17 @@ pub(crate) async fn run(args: ProvisionArgs) -> Result<Report, Failure> {
 
 /// Why the wait is over.
 enum Outcome {
-    /// The claim is pending no longer.
+    /// The claim waits for nothing.
     Decided,
     TimeIsUp,
     Interrupted,
     /// The server refused, or was not reachable for too long.
     Lost(Failure),
+}
+
+/// A ready claim that lost a runner waits for another.
+fn decided(claim: &ClaimView) -> bool {
+    claim.state != "pending" && claim.short == 0
 }
 
 async fn wait(
@@ -67,7 +72,7 @@ async fn wait(
     let mut progress = Progress::start();
     let mut unreachable: Option<Stopwatch> = None;
     let outcome = loop {
-        if answer.value.state != "pending" {
+        if decided(&answer.value) {
             break Outcome::Decided;
         }
         let left = timeout.map_or(POLL, |timeout| timeout.saturating_sub(watch.elapsed()).min(POLL));
@@ -98,7 +103,7 @@ async fn wait(
             }
             Err(failure) => break Outcome::Lost(failure),
         }
-        if answer.value.state == "pending" {
+        if !decided(&answer.value) {
             tokio::select! {
                 () = tokio::time::sleep(PACE.min(left).saturating_sub(asked.elapsed())) => {}
                 () = interrupt() => break Outcome::Interrupted,
@@ -131,7 +136,7 @@ fn told(answer: Answer<ClaimView>, outcome: Outcome, took: Duration) -> Report {
             format!("`motorpool why {}` tells its story", claim.claim),
         )),
         Outcome::TimeIsUp => Some(Failure::failed(
-            format!("claim {} is still pending after {}: {}", claim.claim, span(took), claim.why),
+            format!("claim {} still waits after {}: {}", claim.claim, span(took), claim.why),
             goes_on,
         )),
         Outcome::Interrupted => Some(Failure::new(

@@ -124,7 +124,7 @@ impl Control {
         let why: Vec<String> =
             seen.lost.iter().map(|(member, why)| format!("{}: {why}", member.runner)).collect();
         let why = cut(why.join("; "));
-        self.wrote_claim(claim, &claim.losing(&seen.lost), "lost runners", &why).await?;
+        self.wrote_claim(claim, &claim.losing(&seen.lost, self.now()), "lost runners", &why).await?;
         Ok(Step::Again)
     }
 

@@ -207,7 +207,7 @@ fn cannot_launch(pool: &Pool, claim: &Claim) -> Option<String> {
 
 pub(crate) fn at_its_maximum(record: &PoolRecord) -> String {
     format!(
-        "pool {} is at its maximum: {} of {} machines in use",
+        "pool {} is at its maximum: {} of {} slots taken",
         record.pool.name, record.used, record.pool.rules.max
     )
 }

@@ -222,7 +222,7 @@ fn not_now(runner: &Runner, refusal: Refusal) -> Refused {
     match refusal {
         Refusal::Held => Refused::conflict(
             format!("runner {} is {} for a claim", runner.id, runner.state.name()),
-            "use drain to remove it once its holder is done, or force to take it away",
+            "drain it (`--drain`, `?drain=true`) to let its holder finish, or take it away (`--force`, `?force=true`)",
         ),
         Refusal::NotNow => Refused::conflict(
             format!("runner {} is {}, not quarantined", runner.id, runner.state.name()),

@@ -136,3 +136,21 @@ fn where_runners_differ_only_a_claim_that_asks_for_the_same_comes_before() {
     assert_eq!(lacked_before(&younger, std::slice::from_ref(&older), false), 0);
     assert_eq!(lacked_before(&younger, &[older], true), 3);
 }
+
+#[test]
+fn a_claim_that_loses_more_runners_than_it_asked_for_backs_off_and_says_why() {
+    let runner = in_state(StateName::Terminated, false);
+    let lost = [(member(&runner), "it could not register: exit code 3".to_owned())];
+    let mut losing = claim(2);
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        losing = losing.losing(&lost, NOW);
+        pauses.push(losing.launch_not_before.map(|at| at.since(NOW).as_secs()));
+    }
+    assert_eq!(pauses[..5], [None, None, Some(5), Some(10), Some(20)], "the first are replaced at once");
+    assert_eq!(pauses[8..], [Some(320); 4], "and it never waits longer than this");
+    assert_eq!(
+        why(&losing, &Assessment::default()),
+        "0 of 2 ready; r-1 was lost: it could not register: exit code 3"
+    );
+}

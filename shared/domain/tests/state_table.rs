@@ -6,7 +6,7 @@ mod samples;
 use motorpool_domain::Timestamp;
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{Decision, Refusal, RunnerEvent, RunnerState, StateName, decide};
-use samples::{NOW, events, in_state, rules};
+use samples::{NOW, events, in_state, intent, rules};
 use std::time::Duration;
 
 const BEGIN: &str = "<!-- state table: rendered from the code -->\n";
@@ -78,6 +78,21 @@ fn inv_14_refresh_does_nothing_to_a_runner_whose_threshold_lies_ahead() {
             assert_eq!(decision, Decision::Stay, "{state}");
         }
     }
+}
+
+#[test]
+fn inv_13_a_kept_machine_that_joins_is_cleaned_before_it_is_idle() {
+    let ready = |kept| match decide(
+        &intent(kept),
+        &RunnerEvent::Ready { until: None },
+        &rules(Clean::Cleanup),
+        NOW,
+    ) {
+        Decision::Change(change) => change.after.state.name(),
+        other @ (Decision::Stay | Decision::Refuse(_)) => panic!("{other:?}"),
+    };
+    assert_eq!(ready(false), StateName::Idle, "a machine that we launched is new");
+    assert_eq!(ready(true), StateName::Resetting, "of one that an operator brings, nobody knows");
 }
 
 fn at(event: &RunnerEvent) -> Timestamp {

@@ -20,29 +20,31 @@ pub async fn a_kept_runners_whole_life(target: &Target) -> Result<()> {
     ensure!(told["kept"] == true && told["end"] == false, "{told}");
     ensure!(told["next_sync_in_ms"].is_u64() && told["threshold_in_ms"].is_u64(), "{told}");
     ensure!(told["fence_in_ms"].as_u64() > told["threshold_in_ms"].as_u64(), "{told}");
-    is_told(&agent.step().await?, 1, "idle", Value::Null)?;
+    // Nobody knows what was done on it before it came.
+    is_told(&agent.step().await?, 2, "resetting", json!({"cleanup": {"script": "clean it"}}))?;
+    is_told(&agent.step().await?, 2, "idle", Value::Null)?;
     let idle = target.api.runner(&agent.runner).await?;
-    ensure!(text(&idle, "proof").contains("new machine") && idle["seen_ms_ago"].is_u64(), "{idle}");
+    ensure!(text(&idle, "proof").contains("cleanup") && idle["seen_ms_ago"].is_u64(), "{idle}");
 
     let claim = target.team_a.provision("life", &pool, 1).await?;
     let label = claim["label"].clone();
     ensure!(only_member(&claim)? == agent.runner && claim["runners"][0]["state"] == "claimed", "{claim}");
     let register = json!({"register": {"label": label, "script": "register it", "run": "run it"}});
-    is_told(&agent.step().await?, 1, "claimed", register)?;
-    is_told(&agent.step().await?, 1, "running", Value::Null)?;
+    is_told(&agent.step().await?, 2, "claimed", register)?;
+    is_told(&agent.step().await?, 2, "running", Value::Null)?;
     let claim = target.team_a.claim(text(&claim, "claim")).await?;
     ensure!(claim["state"] == "ready" && claim["runners"][0]["state"] == "running", "{claim}");
     ensure!(target.api.runner(&agent.runner).await?["claim"] == claim["claim"], "it is held by {claim}");
 
     target.team_a.release("life").await?;
     let deregister = json!({"deregister": {"label": label, "script": "deregister it"}});
-    is_told(&agent.step().await?, 1, "releasing", deregister)?;
-    is_told(&agent.step().await?, 2, "resetting", json!({"cleanup": {"script": "clean it"}}))?;
+    is_told(&agent.step().await?, 2, "releasing", deregister)?;
+    is_told(&agent.step().await?, 3, "resetting", json!({"cleanup": {"script": "clean it"}}))?;
     let unproven = target.api.runner(&agent.runner).await?;
     ensure!(unproven["state"] == "resetting" && unproven["proof"].is_null(), "{unproven}");
-    is_told(&agent.step().await?, 2, "idle", Value::Null)?;
+    is_told(&agent.step().await?, 3, "idle", Value::Null)?;
     let idle = target.api.runner(&agent.runner).await?;
-    ensure!(idle["epoch"] == 2 && text(&idle, "proof").contains("cleanup"), "{idle}");
+    ensure!(idle["epoch"] == 3 && text(&idle, "proof").contains("cleanup"), "{idle}");
     ensure!(idle["claim"].is_null() && idle["why"].is_null(), "{idle}");
     Ok(())
 }

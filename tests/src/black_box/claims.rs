@@ -34,7 +34,7 @@ pub async fn one_idle_runner_is_taken_now(target: &Target) -> Result<()> {
         if members(&claim).contains(&agent.runner) {
             let running = agent.work_until("running").await?;
             ensure!(
-                running["epoch"] == 1 && agent.registered.as_deref() == claim["label"].as_str(),
+                running["epoch"] == 2 && agent.registered.as_deref() == claim["label"].as_str(),
                 "{claim}"
             );
         }
@@ -97,7 +97,7 @@ pub async fn a_claim_that_waits_too_long_fails_and_says_why(target: &Target) -> 
     // What it had is given back, and clean again.
     for agent in &mut agents {
         let idle = agent.work_until("idle").await?;
-        ensure!(idle["epoch"] == 2, "{idle}");
+        ensure!(idle["epoch"] == 3, "{idle}");
     }
     Ok(())
 }

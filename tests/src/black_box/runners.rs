@@ -115,7 +115,7 @@ pub async fn a_free_runner_is_removed_and_gives_its_slot_back(target: &Target) -
     // It may come back under its old id, and begins a new life.
     let again = FakeAgent::join(&target.api, &pool, &agent.runner, json!({})).await?;
     let seen = target.api.runner(&again.runner).await?;
-    ensure!(seen["epoch"] == 2 && seen["state"] == "created", "{seen}");
+    ensure!(seen["epoch"] == 3 && seen["state"] == "created", "{seen}");
     Ok(())
 }
 
@@ -159,7 +159,7 @@ pub async fn a_drained_runner_goes_once_its_holder_is_done(target: &Target) -> R
     let last = agent.sync().await?;
     ensure!(last.status == 410 || last.body["end"] == true, "{last:?}");
     let gone = target.runner_in(&agent.runner, "terminated").await?;
-    ensure!(gone["epoch"] == 1, "it was never cleaned for anybody: {gone}");
+    ensure!(gone["epoch"] == 2, "it was not cleaned for anybody else: {gone}");
     Ok(())
 }
 
@@ -173,7 +173,7 @@ pub async fn a_runner_taken_by_force_is_replaced(target: &Target) -> Result<()> 
     target.api.delete(&format!("runners/{taken}?force=true")).await?.expect(202)?;
 
     let refilled = second.work_until("running").await?;
-    ensure!(refilled["epoch"] == 1, "{refilled}");
+    ensure!(refilled["epoch"] == 2, "{refilled}");
     let claim = target.api.claim(text(&claim, "claim")).await?;
     ensure!(claim["state"] == "ready" && claim["short"] == 0, "{claim}");
     ensure!(super::target::only_member(&claim)? == second.runner, "{claim}");

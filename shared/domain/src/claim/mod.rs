@@ -14,6 +14,10 @@ use crate::time::{Threshold, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+const LOSS_BACKOFF: Duration = Duration::from_secs(5);
+/// At most some five minutes.
+const LOSS_DOUBLINGS: u32 = 7;
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub id: ClaimId,
@@ -29,6 +33,9 @@ pub struct Claim {
     pub waits_for: Option<String>,
     /// After a refused launch the provider is left alone until then.
     pub launch_not_before: Option<Timestamp>,
+    /// How many runners it has lost: beyond its own count something is wrong with more than a machine.
+    #[serde(default)]
+    pub losses: u32,
     /// An ended claim that still has to let go of its runners.
     pub settling: bool,
 }
@@ -98,6 +105,7 @@ impl Claim {
             threshold: Some(Threshold::in_(wait, now)),
             waits_for: None,
             launch_not_before: None,
+            losses: 0,
             settling: false,
         }
     }
@@ -144,12 +152,20 @@ impl Claim {
         after
     }
 
-    /// The claim without the members that no longer count.
+    /// The claim without the members that no longer count, and why it lost them. One that loses more than it asked for backs off,
+    /// by twice as much each time: a script that always fails must not start machines without end.
     #[must_use]
-    pub fn losing(&self, lost: &[(Member, String)]) -> Self {
+    pub fn losing(&self, lost: &[(Member, String)], now: Timestamp) -> Self {
         let mut after = self.clone();
         after.members.retain(|member| !lost.iter().any(|(gone, _)| gone == member));
         after.rev += 1;
+        after.losses = self.losses.saturating_add(u32::try_from(lost.len()).unwrap_or(u32::MAX));
+        after.waits_for = lost.last().map(|(member, why)| format!("{} was lost: {why}", member.runner));
+        let beyond = after.losses.saturating_sub(self.ask.count);
+        if beyond > 0 {
+            let backoff = LOSS_BACKOFF * 2u32.saturating_pow(beyond.min(LOSS_DOUBLINGS) - 1);
+            after.launch_not_before = Some(now.after(backoff));
+        }
         after
     }
 

@@ -20,6 +20,8 @@ pub fn why(claim: &Claim, seen: &Assessment) -> String {
             }
             if claim.short() > 0 {
                 parts.push(cause(claim));
+            } else if let Some(cause) = claim.waits_for.as_ref().filter(|_| claim.losses > 0) {
+                parts.push(format!("before that, {cause}"));
             }
             parts.join("; ")
         }

@@ -13,6 +13,10 @@ impl Step<'_> {
         match &self.runner.state {
             RunnerState::Created { .. } if self.runner.draining => self.terminating("it was being drained"),
             RunnerState::Created { hold: Some(hold), .. } => self.running(hold, until, "it is ready"),
+            // Nobody knows what was done on a machine of the operator's own before it came.
+            RunnerState::Created { hold: None, .. } if self.runner.kept => {
+                self.resetting("it joins the pool, and is cleaned first")
+            }
             RunnerState::Created { hold: None, .. } => {
                 let proof = CleanProof { how: ProofKind::NewMachine, at: self.now, task: None };
                 self.idle(proof, "it is new and ready")
