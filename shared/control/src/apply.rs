@@ -4,7 +4,9 @@ use crate::control::Control;
 use crate::ports::ledger::{RunnerWrite, Written};
 use crate::refused::Refused;
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Change, Decision, Refusal, Runner, RunnerEvent, decide, next_look};
+use motorpool_domain::runner::{
+    Change, Decision, Refusal, Runner, RunnerEvent, RunnerState, decide, next_look,
+};
 use motorpool_domain::{Actor, AuditEntry, Timestamp};
 
 #[derive(Debug)]
@@ -58,7 +60,10 @@ impl Control {
             match self.ledger.write_runner(write).await? {
                 Written::Done => {
                     log(&current, &after, who, &why);
-                    self.act(pool, &after).await?;
+                    // One that was idle and stays so is announced already; the sweep repeats it.
+                    if after.state != RunnerState::Idle || current.state != RunnerState::Idle {
+                        self.act(pool, &after).await?;
+                    }
                     return Ok(Applied::Changed { before: Box::new(current), after: Box::new(after) });
                 }
                 Written::Lost { found }

@@ -46,7 +46,8 @@ impl Control {
             let mut after = runner.clone();
             after.rev += 1;
             after.credential = Some(credential.clone());
-            after.boot_id = Some(boot_id.clone());
+            // A known one stays: that the machine started anew meanwhile is for its next sync to tell.
+            after.boot_id = runner.boot_id.clone().or_else(|| Some(boot_id.clone()));
             let now = self.now();
             let entry = AuditEntry {
                 at: now,

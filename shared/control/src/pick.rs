@@ -3,7 +3,7 @@
 use crate::control::Control;
 use crate::ports::doorbell::Bell;
 use crate::ports::ledger::{ClaimWrite, RunnerWrite, Taken};
-use crate::ports::queue::{QueueName, Receipt, Received};
+use crate::ports::queue::{MAX_RECEIVES, QueueName, Received};
 use crate::refused::Refused;
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::pool::Pool;
@@ -39,7 +39,7 @@ enum Candidate {
 impl Control {
     pub(crate) async fn pick(&self, pool: &Pool, mut claim: Claim) -> Result<Picked, Refused> {
         let queue = QueueName::Idle(pool.name.clone());
-        let mut held: Vec<Receipt> = Vec::new();
+        let mut held: Vec<Received> = Vec::new();
         let mut reason = format!("no idle runner in pool {}", pool.name);
         let mut lost = false;
         let mut walked = 0;
@@ -52,7 +52,7 @@ impl Control {
             walked += messages.len();
             for message in messages {
                 if claim.short() == 0 || lost {
-                    held.push(message.receipt);
+                    held.push(message);
                     continue;
                 }
                 match self.consider(pool, &claim, &message).await? {
@@ -63,23 +63,33 @@ impl Control {
                     Candidate::Stale => self.queue.delete(&queue, &message.receipt).await?,
                     Candidate::Unfit(why) => {
                         reason = format!("no idle runner in pool {} fits: {why}", pool.name);
-                        held.push(message.receipt);
+                        held.push(message);
                     }
                     Candidate::ClaimLost => {
                         lost = true;
-                        held.push(message.receipt);
+                        held.push(message);
                     }
                 }
             }
         }
-        for receipt in held {
-            self.queue.give_back(&queue, &receipt).await?;
+        for message in held {
+            self.give_back(&queue, message).await?;
         }
         Ok(match (lost, claim.short()) {
             (true, _) => Picked::ClaimLost,
             (false, 0) => Picked::All,
             (false, _) => Picked::Short { claim: Box::new(claim), reason },
         })
+    }
+
+    /// A notice that many looked at is true all the same: it is sent anew before it would count as one that nobody can use.
+    async fn give_back(&self, queue: &QueueName, message: Received) -> Result<(), Refused> {
+        let Received { body, receipt, receives } = message;
+        if receives + 1 < MAX_RECEIVES {
+            return Ok(self.queue.give_back(queue, &receipt).await?);
+        }
+        self.queue.send(queue, body).await?;
+        Ok(self.queue.delete(queue, &receipt).await?)
     }
 
     async fn consider(&self, pool: &Pool, claim: &Claim, message: &Received) -> Result<Candidate, Refused> {

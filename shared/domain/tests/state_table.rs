@@ -5,7 +5,7 @@ mod samples;
 
 use motorpool_domain::Timestamp;
 use motorpool_domain::pool::Clean;
-use motorpool_domain::runner::{Decision, Refusal, RunnerEvent, RunnerState, StateName, decide};
+use motorpool_domain::runner::{Credential, Decision, Refusal, RunnerEvent, RunnerState, StateName, decide};
 use samples::{NOW, events, in_state, intent, rules};
 use std::time::Duration;
 
@@ -93,6 +93,22 @@ fn inv_13_a_kept_machine_that_joins_is_cleaned_before_it_is_idle() {
     };
     assert_eq!(ready(false), StateName::Idle, "a machine that we launched is new");
     assert_eq!(ready(true), StateName::Resetting, "of one that an operator brings, nobody knows");
+}
+
+#[test]
+fn inv_13_a_machine_that_its_holder_may_have_used_before_it_was_ready_is_not_new() {
+    let mut held = in_state(StateName::Created, false);
+    held.credential = Some(Credential { token_sha256: "a hash".to_owned(), machine_id: "m".to_owned() });
+    for (clean, next) in [(Clean::Cleanup, StateName::Resetting), (Clean::Replace, StateName::Terminating)] {
+        let mut runner = held.clone();
+        for event in [RunnerEvent::Release { why: String::new() }, RunnerEvent::Ready { until: None }] {
+            let Decision::Change(change) = decide(&runner, &event, &rules(clean), NOW) else {
+                panic!("{event:?}")
+            };
+            runner = change.after;
+        }
+        assert_eq!(runner.state.name(), next);
+    }
 }
 
 fn at(event: &RunnerEvent) -> Timestamp {

@@ -194,7 +194,7 @@ async fn a_claim_is_followed_by_long_polls_from_provision_to_release() {
     // The agent waits for its next task, and the workflow for its runner: neither asks twice.
     let waiting_agent = {
         let site = Arc::clone(&site);
-        tokio::spawn(async move { site.sync(&json!({}), 60_000).await })
+        tokio::spawn(async move { site.sync(&json!({"epoch": 2}), 60_000).await })
     };
     let ask = json!({"workflow": "gh-1", "pool": "macs"});
     let claim = site.ask("POST", "/api/v1/provision", TEAM, &ask).await.json(202);
@@ -233,9 +233,10 @@ async fn closing_the_bells_ends_long_polls() {
     site.work().await;
     let waiting = {
         let site = Arc::clone(&site);
-        tokio::spawn(async move { site.sync(&json!({}), 60_000).await })
+        tokio::spawn(async move { site.sync(&json!({"epoch": 2}), 60_000).await })
     };
     while site.bells.listened_to() == 0 {
+        assert!(!waiting.is_finished(), "it did not wait");
         tokio::task::yield_now().await;
     }
     site.bells.close();

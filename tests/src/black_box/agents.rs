@@ -126,7 +126,7 @@ pub async fn a_runner_that_cannot_register_is_cleaned_and_its_claim_picks_again(
     let [sick, sound] = agents.as_mut_slice() else { anyhow::bail!("two agents") };
     sick.fail("no network").await?;
     let told = sick.step().await?;
-    ensure!(told["state"] == "resetting" && told["epoch"] == 2, "{told}");
+    ensure!(told["state"] == "resetting" && told["epoch"] == 3, "{told}");
     sound.work_until("running").await?;
     let claim = target.settled(&claim).await?;
     ensure!(claim["state"] == "ready" && only_member(&claim)? == sound.runner, "{claim}");
@@ -143,12 +143,12 @@ pub async fn a_machine_that_starts_anew_loses_its_holder(target: &Target) -> Res
     agent.boot_id = "boot-2".to_owned();
     agent.registered = None;
     let told = agent.sync().await?.expect(200)?;
-    ensure!(told["state"] == "resetting" && told["epoch"] == 2, "{told}");
+    ensure!(told["state"] == "resetting" && told["epoch"] == 3, "{told}");
     let seen = target.api.claim(text(&claim, "claim")).await?;
     ensure!(seen["state"] == "ready" && seen["short"] == 1 && seen["runners"] == json!([]), "{seen}");
     agent.work_until("running").await?;
     let seen = target.api.claim(text(&claim, "claim")).await?;
-    ensure!(seen["short"] == 0 && seen["runners"][0]["epoch"] == 2, "{seen}");
+    ensure!(seen["short"] == 0 && seen["runners"][0]["epoch"] == 3, "{seen}");
     Ok(())
 }
 
@@ -163,7 +163,7 @@ pub async fn a_pool_that_keeps_asks_for_no_cleaning(target: &Target) -> Result<(
     ensure!(told["state"] == "releasing" && told["task"]["kind"]["deregister"].is_object(), "{told}");
     agent.step().await?;
     let told = agent.step().await?;
-    ensure!(told["state"] == "idle" && told["epoch"] == 2, "{told}");
+    ensure!(told["state"] == "idle" && told["epoch"] == 3, "{told}");
     ensure!(text(&target.api.runner(&agent.runner).await?, "proof").contains("no proof"), "it says so");
     Ok(())
 }

@@ -28,18 +28,19 @@ pub async fn a_runners_log_tells_its_life(target: &Target) -> Result<()> {
     let agent_itself = format!("runner {runner}");
     let by = |who: &str| who.to_owned();
     let expected = [
-        ("created@1", "idle@1", by(&agent_itself)),
-        ("idle@1", "claimed@1", by("owner team-a")),
-        ("claimed@1", "running@1", by(&agent_itself)),
-        ("running@1", "releasing@1", by("control")),
-        ("releasing@1", "resetting@2", by(&agent_itself)),
+        ("created@1", "resetting@2", by(&agent_itself)),
         ("resetting@2", "idle@2", by(&agent_itself)),
+        ("idle@2", "claimed@2", by("owner team-a")),
+        ("claimed@2", "running@2", by(&agent_itself)),
+        ("running@2", "releasing@2", by("control")),
+        ("releasing@2", "resetting@3", by(&agent_itself)),
+        ("resetting@3", "idle@3", by(&agent_itself)),
     ];
     ensure!(moves == expected, "{moves:#?}");
     let first = entries.first().context("an entry")?;
     ensure!(first["what"] == "registered" && who(first) == "owner operator", "{first}");
     ensure!(entries.iter().any(|entry| entry["what"] == "bootstrap" && who(entry) == agent_itself), "{page}");
-    let taken = entries.iter().find(|entry| entry["to"] == "claimed@1").context("taken")?;
+    let taken = entries.iter().find(|entry| entry["to"] == "claimed@2").context("taken")?;
     ensure!(text(taken, "why").contains(&claim), "{taken}");
 
     let mut paged = Vec::new();

@@ -25,7 +25,7 @@ pub async fn refuse_10_an_old_token_is_void_after_rotation(target: &Target) -> R
     let mut new = FakeAgent::new(&target.api, &runner);
     new.bootstrap(&new_secret).await?.expect(200)?;
     let told = new.step().await?;
-    ensure!(told["state"] == "idle" && told["epoch"] == 1, "it goes on where it was: {told}");
+    ensure!(told["state"] == "idle" && told["epoch"] == 2, "it goes on where it was: {told}");
     let watch = Watch::over(target, &[&pool]).await?;
     watch.refused(old.sync().await?, 401, "unauthorized").await?;
     watch.refused(old.bootstrap(&new_secret).await?, 403, "forbidden").await?;
@@ -60,7 +60,7 @@ pub async fn refuse_10_a_removed_runner_is_told_to_end(target: &Target) -> Resul
     watch.refused(agent.sync().await?, 401, "unauthorized").await?;
     watch.refused(agent.bootstrap(&secret).await?, 401, "unauthorized").await?;
     let told = next.sync().await?.expect(200)?;
-    ensure!(told["epoch"] == 2 && told["state"] == "created", "{told}");
+    ensure!(told["epoch"] == 3 && told["state"] == "created", "{told}");
     Ok(())
 }
 
@@ -85,22 +85,22 @@ pub async fn refuse_11_another_epochs_message_changes_nothing(target: &Target) -
     agent.work_until("running").await?;
     target.api.release("epochs").await?;
     agent.work_until("resetting").await?;
-    ensure!(agent.epoch == 2, "a new life");
+    ensure!(agent.epoch == 3, "a new life");
 
     let watch = Watch::over(target, &[&pool]).await?;
-    for epoch in [0, 1, 3, u64::MAX] {
+    for epoch in [0, 1, 2, 4, u64::MAX] {
         let mut lie = agent.report();
         lie["epoch"] = json!(epoch);
         lie["results"] = json!([
-            {"task": "2-cleanup-1", "outcome": "done"},
-            {"task": "1-deregister-1", "outcome": "done"},
+            {"task": "3-cleanup-1", "outcome": "done"},
+            {"task": "2-deregister-1", "outcome": "done"},
             {"task": format!("{epoch}-cleanup-1"), "outcome": "done"},
         ]);
         lie["boot_id"] = json!("another-boot");
         for registered in [json!(null), claim["label"].clone()] {
             lie["registered"] = registered;
             let told = agent.say(lie.clone()).await?.expect(200)?;
-            ensure!(told["epoch"] == 2 && told["state"] == "resetting", "{told}");
+            ensure!(told["epoch"] == 3 && told["state"] == "resetting", "{told}");
             watch.unchanged().await?;
         }
     }
@@ -112,7 +112,7 @@ pub async fn refuse_11_another_epochs_message_changes_nothing(target: &Target) -
     lie["registered"] = next["label"].clone();
     let watch = Watch::over(target, &[&pool]).await?;
     let told = agent.say(lie).await?.expect(200)?;
-    ensure!(told["epoch"] == 2 && told["state"] == "claimed", "{told}");
+    ensure!(told["epoch"] == 3 && told["state"] == "claimed", "{told}");
     watch.unchanged().await?;
     ensure!(target.api.claim(text(&next, "claim")).await?["state"] == "pending", "{next}");
     Ok(())

@@ -30,8 +30,9 @@ impl Control {
         let mut report = RefreshReport::default();
         self.due_pass(&pools, listening_since, &mut report).await?;
         for record in &pools {
-            self.advance_waiting(record).await?;
-            self.top_up(record, &mut report).await?;
+            let pool = format!("pool {}", record.pool.name);
+            self.heal(&pool, self.advance_waiting(record).await);
+            self.heal(&pool, self.top_up(record, &mut report).await);
         }
         let last_sweep_at = memory.map_or(Timestamp::from_millis(0), |memory| memory.last_sweep_at);
         let sweep_due = now.since(last_sweep_at) >= self.settings.sweep;
@@ -39,7 +40,8 @@ impl Control {
             self.sweep(&pools, &mut report).await?;
         }
         let memory = RefreshMemory {
-            last_pass_at: now,
+            // Its end: a pass that took long is no gap.
+            last_pass_at: self.now(),
             last_sweep_at: if report.swept { now } else { last_sweep_at },
             // An outage of ours: who comes back when it is over has the same time for it as ever.
             listening_since: if report.braked { now } else { listening_since },

@@ -22,9 +22,10 @@ impl Control {
         report: &mut RefreshReport,
     ) -> Result<(), Refused> {
         for record in pools {
-            self.sweep_runners(record, report).await?;
-            self.sweep_machines(&record.pool).await?;
-            self.sweep_claims(&record.pool).await?;
+            let pool = format!("pool {}", record.pool.name);
+            self.heal(&pool, self.sweep_runners(record, report).await);
+            self.heal(&pool, self.sweep_machines(&record.pool).await);
+            self.heal(&pool, self.sweep_claims(&record.pool).await);
         }
         report.swept = true;
         Ok(())
@@ -56,7 +57,10 @@ impl Control {
                 let event = RunnerEvent::OperatorRemove { removal: Removal::IfFree };
                 let outcome = self.apply(pool, runner, &event, &Actor::Refresh).await;
                 self.heal(&format!("runner {}", runner.id), outcome.map(|_| ()));
-            } else if runner.announced_at.is_none_or(|at| now.since(at) >= ANNOUNCE_AGAIN) {
+            } else if runner
+                .announced_at
+                .is_none_or(|at| at < runner.entered_at || now.since(at) >= ANNOUNCE_AGAIN)
+            {
                 self.announce(runner).await?;
                 report.announced += 1;
             }

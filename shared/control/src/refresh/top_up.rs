@@ -17,6 +17,8 @@ impl Control {
             return Ok(());
         }
         let wanted = pool.rules.min_idle;
+        // The slots are read before the counts: whoever launches meanwhile changes them, and the rest is left to the next pass.
+        let mut record = self.pool_record(&pool.name).await?;
         let idle = self.ledger.count_runners(&pool.name, StateName::Idle, wanted).await?;
         let resetting = self.ledger.count_runners(&pool.name, StateName::Resetting, wanted).await?;
         let created = self
@@ -27,8 +29,6 @@ impl Control {
         let coming = resetting.saturating_add(u32::try_from(spare).unwrap_or(u32::MAX));
         let mut missing = wanted.saturating_sub(idle.saturating_add(coming));
         while missing > 0 {
-            // The slots are read after the counts: if they change meanwhile, the rest is left to the next pass.
-            let record = self.pool_record(&pool.name).await?;
             let why = "the pool has fewer idle runners than min_idle";
             let launched = self.launch_spare(&record, missing, why).await?;
             if launched == 0 {
@@ -36,6 +36,7 @@ impl Control {
             }
             report.launched += launched;
             missing -= launched;
+            record.used += launched;
         }
         Ok(())
     }

@@ -35,6 +35,9 @@ pub struct Runner {
     pub proof: Option<CleanProof>,
     /// An operator asked for it to go once its holder is done.
     pub draining: bool,
+    /// Its holder may have used it before it was ready: it is no new machine any more.
+    #[serde(default)]
+    pub used: bool,
     /// The last heartbeat, kept beside the record: a heartbeat is no change of it.
     #[serde(skip)]
     pub seen_at: Option<Timestamp>,
@@ -226,6 +229,7 @@ impl Runner {
             boot_id: None,
             proof: None,
             draining: false,
+            used: false,
             seen_at: None,
             announced_at: None,
         }

@@ -87,9 +87,13 @@ impl Site {
 
     /// Does what the agent is told, until nothing is left to do. The answer is the last one.
     pub(crate) async fn work(&self) -> Value {
-        let mut report = json!({});
+        let mut report = json!({"epoch": 1});
         loop {
             let answer = self.sync(&report, 0).await;
+            if answer["epoch"] != report["epoch"] {
+                report = json!({"epoch": answer["epoch"]});
+                continue;
+            }
             let Some(task) = answer["task"].as_object() else { return answer };
             let done = json!([{"task": task["id"], "outcome": "done"}]);
             let label = task["kind"]["register"]["label"].clone();

@@ -17,6 +17,9 @@ impl Step<'_> {
             RunnerState::Created { hold: None, .. } if self.runner.kept => {
                 self.resetting("it joins the pool, and is cleaned first")
             }
+            RunnerState::Created { hold: None, .. } if self.runner.used => {
+                self.after_use("its holder may have used it")
+            }
             RunnerState::Created { hold: None, .. } => {
                 let proof = CleanProof { how: ProofKind::NewMachine, at: self.now, task: None };
                 self.idle(proof, "it is new and ready")
@@ -62,10 +65,7 @@ impl Step<'_> {
     pub(super) fn deregistered(&self) -> Decision {
         match &self.runner.state {
             RunnerState::Releasing { .. } if self.runner.draining => self.terminating("it was being drained"),
-            RunnerState::Releasing { .. } => match self.rules.clean {
-                Clean::Replace => self.terminating("used once; the pool replaces its machines"),
-                Clean::Reset | Clean::Cleanup | Clean::Keep => self.resetting("its holder gave it back"),
-            },
+            RunnerState::Releasing { .. } => self.after_use("its holder gave it back"),
             RunnerState::Created { .. }
             | RunnerState::Resetting { .. }
             | RunnerState::Idle
@@ -74,6 +74,13 @@ impl Step<'_> {
             | RunnerState::Quarantined { .. }
             | RunnerState::Terminating { .. }
             | RunnerState::Terminated { .. } => Decision::Refuse(Refusal::NotNow),
+        }
+    }
+
+    fn after_use(&self, why: &str) -> Decision {
+        match self.rules.clean {
+            Clean::Replace => self.terminating("used once; the pool replaces its machines"),
+            Clean::Reset | Clean::Cleanup | Clean::Keep => self.resetting(why),
         }
     }
 

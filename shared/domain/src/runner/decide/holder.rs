@@ -44,7 +44,11 @@ impl Step<'_> {
         match &self.runner.state {
             RunnerState::Created { hold: Some(_), launched_at } => {
                 let launched_at = *launched_at;
-                self.noting(why, |after| after.state = RunnerState::Created { hold: None, launched_at })
+                self.noting(why, |after| {
+                    after.state = RunnerState::Created { hold: None, launched_at };
+                    // Its agent may have registered it already, and a job may have come.
+                    after.used = after.credential.is_some();
+                })
             }
             RunnerState::Claimed { hold } | RunnerState::Running { hold, .. } => {
                 self.to(RunnerState::Releasing { hold: hold.clone() }, Some(self.limits().releasing), why)

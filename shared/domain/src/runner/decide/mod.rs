@@ -115,6 +115,7 @@ impl Step<'_> {
         {
             after.epoch = Epoch::next(self.runner.epoch);
             after.proof = None;
+            after.used = false;
         }
         if state.name() != self.runner.state.name() {
             after.entered_at = self.now;
