@@ -1,13 +1,15 @@
 //! The use cases over the in-memory ledger with a turned clock: what a crash, a refusal or a lost message leaves behind, heals.
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use motorpool_control::Caller;
 use motorpool_control::ports::ledger::{ClaimWrite, Page, Written};
 use motorpool_control::ports::queue::QueueName;
 use motorpool_domain::runner::{RunnerState, StateName};
-use motorpool_domain::{Actor, AuditEntry, RunnerId};
+use motorpool_domain::{Actor, AuditEntry, Owner, RunnerId};
 use motorpool_tests::world::{Mood, World, pool};
-use motorpool_wire::api::ClaimView;
+use motorpool_wire::api::{ClaimView, ProvisionRequest};
 use serde_json::json;
 use std::time::Duration;
 
@@ -270,5 +272,36 @@ async fn keep_is_proven_at_once_and_replace_never_comes_back() -> Result<()> {
     world.agents_work().await?;
     ensure!(world.runner(&only(&claim)?).await?.state.name() == StateName::Terminated);
     ensure!(world.used().await? == 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn refuse_09_a_teams_pages_name_no_other_teams_claims() -> Result<()> {
+    let world = World::new(json!({"max": 1})).await?;
+    let (one, other) = (Caller::Team(Owner::parse("one")?), Caller::Team(Owner::parse("other")?));
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for number in 0..9 {
+        let request: ProvisionRequest =
+            serde_json::from_value(json!({"workflow": format!("gh-{number}"), "pool": "small"}))?;
+        let mine = number % 3 == 1;
+        let claim = world.control.provision(if mine { &one } else { &other }, request).await?.claim;
+        if mine {
+            own.push(claim)
+        } else {
+            others.push(claim)
+        }
+        world.clock.turn(Duration::from_secs(1));
+    }
+    let mut listed = Vec::new();
+    let mut page = Page::first(2);
+    loop {
+        let shown = world.control.list_claims(&one, &pool()?, page).await?;
+        listed.extend(shown.claims.iter().map(|claim| claim.claim.clone()));
+        let Some(next) = shown.next else { break };
+        let told = String::from_utf8(URL_SAFE_NO_PAD.decode(&next)?)?;
+        ensure!(!others.iter().any(|claim| told.contains(claim.as_str())), "{told}");
+        page = Page { at_most: 2, after: Some(next) };
+    }
+    ensure!(listed == own, "{listed:?} are listed, {own:?} are there");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::advance::ClaimNow;
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::ledger::{Page, Subject, WhichClaims};
+use crate::ports::ledger::{Listed, Page, Subject, WhichClaims};
 use crate::refused::Refused;
 use motorpool_domain::claim::Claim;
 use motorpool_domain::runner::Runner;
@@ -30,7 +30,7 @@ impl Control {
         page: Page,
     ) -> Result<ClaimsPage, Refused> {
         self.pool_record(pool).await?;
-        let listed = self.ledger.list_claims(pool, WhichClaims::All, page).await?;
+        let listed = self.own_claims(caller, pool, page).await?;
         let seen: Vec<Claim> =
             listed.items.into_iter().filter(|claim| caller.may_see(claim).is_ok()).collect();
         // All their runners in one read: a page may be long.
@@ -45,6 +45,25 @@ impl Control {
             })
             .collect();
         Ok(ClaimsPage { claims, next: listed.next })
+    }
+
+    /// A page that ends with a claim of the caller's own, if it has any: where it ended is told, and must name no other's.
+    async fn own_claims(
+        &self,
+        caller: &Caller,
+        pool: &PoolName,
+        mut page: Page,
+    ) -> Result<Listed<Claim>, Refused> {
+        loop {
+            let listed = self.ledger.list_claims(pool, WhichClaims::All, page.clone()).await?;
+            let own = listed.items.iter().rposition(|claim| caller.may_see(claim).is_ok());
+            match (own, &listed.next) {
+                (_, None) => return Ok(listed),
+                (Some(last), Some(_)) if last + 1 == listed.items.len() => return Ok(listed),
+                (Some(last), Some(_)) => page.at_most = u32::try_from(last + 1).unwrap_or(page.at_most),
+                (None, Some(after)) => page.after = Some(after.clone()),
+            }
+        }
     }
 
     pub async fn why(&self, caller: &Caller, claim: &ClaimId) -> Result<WhyView, Refused> {
