@@ -42,9 +42,18 @@ const HOST: Spec = Spec { cpu: 2, memory_mb: 2048 };
 impl World {
     /// With one pool of machines that can be replaced; `settings` are added to its pool settings.
     pub async fn new(settings: serde_json::Value) -> Result<Self> {
-        let clock = Arc::new(TurnedClock::default());
         let ledger: Arc<dyn Ledger> = Arc::new(MemoryLedger::default());
         let queue: Arc<dyn Queue> = Arc::new(InProcessQueue::default());
+        Self::on(ledger, queue, settings).await
+    }
+
+    /// The same on another ledger and queue.
+    pub async fn on(
+        ledger: Arc<dyn Ledger>,
+        queue: Arc<dyn Queue>,
+        settings: serde_json::Value,
+    ) -> Result<Self> {
+        let clock = Arc::new(TurnedClock::default());
         let machines = Arc::new(Machines::default());
         let control = Control::new(Parts {
             ledger: Arc::clone(&ledger),
@@ -63,6 +72,10 @@ impl World {
         });
         control.define_pools(&BTreeMap::from([(pool()?, rules(settings)?)])).await?;
         Ok(Self { control, ledger, queue, machines, clock, agents: Mutex::default() })
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     pub async fn provision(&self, workflow: &str, count: u32) -> Result<ClaimView> {

@@ -2,16 +2,18 @@
 //! launch the shortfall, notice readiness or the end. It never waits; no claim depends on any one call of it.
 
 use crate::control::Control;
+use crate::filling::Filling;
 use crate::launch::LaunchedShort;
 use crate::pick::Picked;
 use crate::ports::doorbell::Bell;
 use crate::ports::ledger::{ClaimWrite, Page, PoolRecord, WhichClaims, Written};
+use crate::ports::queue::Received;
 use crate::refused::Refused;
 use motorpool_domain::audit::cut;
 use motorpool_domain::claim::{Assessment, Claim, ClaimState, MemberSeen, Progress, assess, progress};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState};
-use motorpool_domain::{Actor, AuditEntry, ClaimId, PoolName, RunnerId};
+use motorpool_domain::{Actor, AuditEntry, ClaimId, PoolName, RunnerId, Timestamp};
 
 /// A claim as it is now, with its members' records.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ const ATTEMPTS: usize = 16;
 /// How many waiting claims are offered a runner that became free: the oldest may not fit it.
 const OFFERED: u32 = 3;
 
-enum Step {
+pub(crate) enum Step {
     /// Nothing was written.
     Nothing,
     Done,
@@ -142,31 +144,62 @@ impl Control {
 
     /// Gets what it lacks, if it is its turn, and writes down why something is still missing.
     async fn fill(&self, record: &PoolRecord, before: &Claim) -> Result<Step, Refused> {
-        let (claim, reason, retry_at) = match self.not_its_turn(record, before).await? {
-            Some(reason) => (before.clone(), reason, before.launch_not_before),
-            None => match self.gather(&record.pool, before.clone()).await? {
-                LaunchedShort::Enough => return Ok(Step::Done),
-                LaunchedShort::Short { claim, reason, not_before } => (*claim, reason, not_before),
-                LaunchedShort::ClaimLost => return Ok(Step::Again),
-            },
-        };
-        if claim.waits_for.as_deref() == Some(reason.as_str()) && claim.launch_not_before == retry_at {
-            return Ok(if claim.rev == before.rev { Step::Nothing } else { Step::Done });
+        let filling = Filling::of_ledger(before.clone());
+        match self.gather_in_turn(record, filling, Vec::new()).await? {
+            LaunchedShort::Enough(_) => Ok(Step::Done),
+            LaunchedShort::ClaimLost => Ok(Step::Again),
+            LaunchedShort::Short { filling, reason, not_before } => {
+                Ok(match self.note_waiting(&filling.claim, &reason, not_before).await? {
+                    Step::Nothing if filling.claim.rev != before.rev => Step::Done,
+                    step @ (Step::Nothing | Step::Done | Step::Again) => step,
+                })
+            }
         }
-        let after = claim.waiting_for(Some(reason.clone()), retry_at);
-        let wrote = self.wrote_claim(&claim, &after, "waits", &reason).await?;
+    }
+
+    /// Writes down what a claim of the ledger waits for.
+    pub(crate) async fn note_waiting(
+        &self,
+        claim: &Claim,
+        reason: &str,
+        retry_at: Option<Timestamp>,
+    ) -> Result<Step, Refused> {
+        if claim.waits_for.as_deref() == Some(reason) && claim.launch_not_before == retry_at {
+            return Ok(Step::Nothing);
+        }
+        let after = claim.waiting_for(Some(reason.to_owned()), retry_at);
+        let wrote = self.wrote_claim(claim, &after, "waits", reason).await?;
         Ok(if wrote { Step::Done } else { Step::Again })
     }
 
-    /// Takes what is idle and fits, and launches the rest.
-    async fn gather(&self, pool: &Pool, claim: Claim) -> Result<LaunchedShort, Refused> {
-        match self.pick(pool, claim).await? {
-            Picked::All => Ok(LaunchedShort::Enough),
-            Picked::Short { claim, reason } if claim.ask.idle_only => {
-                let not_before = claim.launch_not_before;
-                Ok(LaunchedShort::Short { claim, reason, not_before })
+    pub(crate) async fn gather_in_turn(
+        &self,
+        record: &PoolRecord,
+        filling: Filling,
+        hand: Vec<Received>,
+    ) -> Result<LaunchedShort, Refused> {
+        let Some(reason) = self.not_its_turn(record, &filling.claim).await? else {
+            return self.gather(&record.pool, filling, hand).await;
+        };
+        self.give_back_all(&record.pool, hand).await?;
+        let not_before = filling.claim.launch_not_before;
+        Ok(LaunchedShort::Short { filling: Box::new(filling), reason, not_before })
+    }
+
+    /// Takes what is idle and fits, those in `hand` first, and launches the rest.
+    pub(crate) async fn gather(
+        &self,
+        pool: &Pool,
+        filling: Filling,
+        hand: Vec<Received>,
+    ) -> Result<LaunchedShort, Refused> {
+        match self.pick(pool, filling, hand).await? {
+            Picked::All(filling) => Ok(LaunchedShort::Enough(filling)),
+            Picked::Short { filling, reason } if filling.claim.ask.idle_only => {
+                let not_before = filling.claim.launch_not_before;
+                Ok(LaunchedShort::Short { filling, reason, not_before })
             }
-            Picked::Short { claim, reason: _ } => self.launch_shortfall(pool, *claim).await,
+            Picked::Short { filling, reason: _ } => self.launch_shortfall(pool, *filling).await,
             Picked::ClaimLost => Ok(LaunchedShort::ClaimLost),
         }
     }

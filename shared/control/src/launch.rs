@@ -1,9 +1,10 @@
 //! Launches machines: the intent first, with its slot; then the provider. For a claim's shortfall, or for `min_idle`.
 
 use crate::control::Control;
+use crate::filling::Filling;
 use crate::ports::backend::{LaunchError, LaunchOrder};
 use crate::ports::entropy::{fresh_launch, fresh_runner};
-use crate::ports::ledger::{ClaimWrite, IntentsWrite, IntentsWritten, PoolRecord};
+use crate::ports::ledger::{IntentsWrite, IntentsWritten, PoolRecord};
 use crate::refused::{Refused, chain};
 use futures_util::StreamExt;
 use motorpool_domain::claim::{Claim, Member};
@@ -12,10 +13,10 @@ use motorpool_domain::runner::{Hold, NewRunner, Runner, RunnerEvent, next_look};
 use motorpool_domain::{Actor, AuditEntry, Epoch, Threshold, Timestamp};
 
 pub(crate) enum LaunchedShort {
-    /// Every runner that the claim lacked is on its way.
-    Enough,
+    /// Every runner that the claim lacked is its own, or on its way.
+    Enough(Box<Filling>),
     Short {
-        claim: Box<Claim>,
+        filling: Box<Filling>,
         reason: String,
         not_before: Option<Timestamp>,
     },
@@ -31,28 +32,29 @@ impl Control {
     pub(crate) async fn launch_shortfall(
         &self,
         pool: &Pool,
-        mut claim: Claim,
+        mut filling: Filling,
     ) -> Result<LaunchedShort, Refused> {
-        let short = |claim, reason, not_before| {
-            Ok(LaunchedShort::Short { claim: Box::new(claim), reason, not_before })
+        let short = |filling, reason, not_before| {
+            Ok(LaunchedShort::Short { filling: Box::new(filling), reason, not_before })
         };
         let now = self.now();
-        if let Some(reason) = cannot_launch(pool, &claim) {
-            return short(claim, reason, None);
+        if let Some(reason) = cannot_launch(pool, &filling.claim) {
+            return short(filling, reason, None);
         }
-        if let Some(not_before) = claim.launch_not_before.filter(|at| *at > now) {
-            let reason =
-                claim.waits_for.clone().unwrap_or_else(|| "the provider refused a launch".to_owned());
-            return short(claim, reason, Some(not_before));
+        if let Some(not_before) = filling.claim.launch_not_before.filter(|at| *at > now) {
+            let refused = || "the provider refused a launch".to_owned();
+            let reason = filling.claim.waits_for.clone().unwrap_or_else(refused);
+            return short(filling, reason, Some(not_before));
         }
-        while claim.short() > 0 {
+        while filling.claim.short() > 0 {
+            let claim = &filling.claim;
             let record = self.pool_record(&pool.name).await?;
             let free = pool.rules.max.saturating_sub(record.used);
             let count = claim.short().min(free).min(AT_ONCE);
             if count == 0 {
-                return short(claim, at_its_maximum(&record), None);
+                return short(filling, at_its_maximum(&record), None);
             }
-            let runners = self.intents(pool, count, Some(&claim))?;
+            let runners = self.intents(pool, count, Some(claim))?;
             let members = runners.iter().map(|runner| Member {
                 runner: runner.id.clone(),
                 epoch: runner.epoch,
@@ -67,23 +69,23 @@ impl Control {
                 only_if_used: None,
                 runners: &runners,
                 look_at: runners.first().and_then(|runner| next_look(runner, &pool.rules.limits, now)),
-                claim: Some(ClaimWrite { before: &claim, after: &gained, entry: &entry }),
+                claim: Some(filling.gain(&gained, &entry)),
                 entry: &entry,
             };
             match self.ledger.write_launch_intents(write).await? {
-                IntentsWritten::Done => claim = gained,
+                IntentsWritten::Done => filling = Filling::of_ledger(gained),
                 // Another launch was quicker: see what is left.
                 IntentsWritten::NoSlots { .. } => continue,
                 IntentsWritten::ClaimLost | IntentsWritten::Exists => return Ok(LaunchedShort::ClaimLost),
-                IntentsWritten::NoPool => return short(claim, "the pool is gone".to_owned(), None),
+                IntentsWritten::NoPool => return short(filling, "the pool is gone".to_owned(), None),
             }
-            tracing::info!(claim = %claim.id, pool = %pool.name, count, "launching runners for a claim");
+            tracing::info!(claim = %filling.claim.id, pool = %pool.name, count, "launching runners for a claim");
             if let Some(refusal) = self.launch_all(pool, &runners).await? {
                 let not_before = Some(self.now().after(pool.rules.limits.heartbeat));
-                return short(claim, refusal, not_before);
+                return short(filling, refusal, not_before);
             }
         }
-        Ok(LaunchedShort::Enough)
+        Ok(LaunchedShort::Enough(Box::new(filling)))
     }
 
     /// Launches `count` runners that nobody holds, if the pool's slots are still as they were read.

@@ -1,22 +1,25 @@
 //! Picks up idle runners for a claim: walks the pool's queue, takes what fits, gives back what does not.
 
 use crate::control::Control;
+use crate::filling::Filling;
 use crate::ports::doorbell::Bell;
-use crate::ports::ledger::{ClaimWrite, RunnerWrite, Taken};
+use crate::ports::ledger::{RunnerWrite, Taken};
 use crate::ports::queue::{MAX_RECEIVES, QueueName, Received};
 use crate::refused::Refused;
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Change, Decision, Hold, Look, Runner, RunnerEvent, decide, look, next_look};
+use motorpool_domain::runner::{
+    Change, Decision, Hold, Look, Refusal, Runner, RunnerEvent, RunnerState, decide, look, next_look,
+};
 use motorpool_domain::{Actor, AuditEntry, Timestamp};
 use motorpool_wire::queue::IdleNotice;
 use std::time::Duration;
 
 pub(crate) enum Picked {
     /// The claim has all that it asked for.
-    All,
+    All(Box<Filling>),
     Short {
-        claim: Box<Claim>,
+        filling: Box<Filling>,
         reason: String,
     },
     ClaimLost,
@@ -28,7 +31,10 @@ const VISIBILITY: Duration = Duration::from_secs(30);
 const LONGEST_WALK: usize = 1_000;
 
 enum Candidate {
-    Taken(Box<Claim>),
+    Taken {
+        claim: Box<Claim>,
+        runner: Box<Runner>,
+    },
     /// The message says nothing true any more.
     Stale,
     /// True, but not for this claim.
@@ -37,27 +43,50 @@ enum Candidate {
 }
 
 impl Control {
-    pub(crate) async fn pick(&self, pool: &Pool, mut claim: Claim) -> Result<Picked, Refused> {
+    /// Notices of idle runners, at most as many as the claim lacks. Who receives them has them to itself for a while.
+    pub(crate) async fn receive_idle(&self, pool: &Pool, claim: &Claim) -> Result<Vec<Received>, Refused> {
+        let queue = QueueName::Idle(pool.name.clone());
+        let batch = usize::try_from(claim.short()).unwrap_or(10).clamp(1, 10);
+        Ok(self.queue.receive(&queue, batch, Duration::ZERO, VISIBILITY).await?)
+    }
+
+    pub(crate) async fn give_back_all(&self, pool: &Pool, messages: Vec<Received>) -> Result<(), Refused> {
+        let queue = QueueName::Idle(pool.name.clone());
+        for message in messages {
+            self.give_back(&queue, message).await?;
+        }
+        Ok(())
+    }
+
+    /// Begins with the notices in `hand`.
+    pub(crate) async fn pick(
+        &self,
+        pool: &Pool,
+        mut filling: Filling,
+        hand: Vec<Received>,
+    ) -> Result<Picked, Refused> {
         let queue = QueueName::Idle(pool.name.clone());
         let mut held: Vec<Received> = Vec::new();
         let mut reason = format!("no idle runner in pool {}", pool.name);
         let mut lost = false;
         let mut walked = 0;
-        while claim.short() > 0 && !lost && walked < LONGEST_WALK {
-            let batch = usize::try_from(claim.short()).unwrap_or(10).clamp(1, 10);
-            let messages = self.queue.receive(&queue, batch, Duration::ZERO, VISIBILITY).await?;
+        let mut messages = hand;
+        while filling.claim.short() > 0 && !lost && walked < LONGEST_WALK {
+            if messages.is_empty() {
+                messages = self.receive_idle(pool, &filling.claim).await?;
+            }
             if messages.is_empty() {
                 break;
             }
             walked += messages.len();
-            for message in messages {
-                if claim.short() == 0 || lost {
+            for message in std::mem::take(&mut messages) {
+                if filling.claim.short() == 0 || lost {
                     held.push(message);
                     continue;
                 }
-                match self.consider(pool, &claim, &message).await? {
-                    Candidate::Taken(after) => {
-                        claim = *after;
+                match self.consider(pool, &filling, &message).await? {
+                    Candidate::Taken { claim, runner } => {
+                        filling = filling.with(*claim, *runner);
                         self.queue.delete(&queue, &message.receipt).await?;
                     }
                     Candidate::Stale => self.queue.delete(&queue, &message.receipt).await?,
@@ -72,13 +101,11 @@ impl Control {
                 }
             }
         }
-        for message in held {
-            self.give_back(&queue, message).await?;
-        }
-        Ok(match (lost, claim.short()) {
+        self.give_back_all(pool, held).await?;
+        Ok(match (lost, filling.claim.short()) {
             (true, _) => Picked::ClaimLost,
-            (false, 0) => Picked::All,
-            (false, _) => Picked::Short { claim: Box::new(claim), reason },
+            (false, 0) => Picked::All(Box::new(filling)),
+            (false, _) => Picked::Short { filling: Box::new(filling), reason },
         })
     }
 
@@ -92,7 +119,12 @@ impl Control {
         Ok(self.queue.delete(queue, &receipt).await?)
     }
 
-    async fn consider(&self, pool: &Pool, claim: &Claim, message: &Received) -> Result<Candidate, Refused> {
+    async fn consider(
+        &self,
+        pool: &Pool,
+        filling: &Filling,
+        message: &Received,
+    ) -> Result<Candidate, Refused> {
         let notice: IdleNotice = match serde_json::from_str(&message.body) {
             Ok(notice) => notice,
             Err(error) => {
@@ -100,7 +132,7 @@ impl Control {
                 return Ok(Candidate::Stale);
             }
         };
-        if let Some(why) = claim.ask.want.misfit(&notice.offer) {
+        if let Some(why) = filling.claim.ask.want.misfit(&notice.offer) {
             return Ok(Candidate::Unfit(why));
         }
         let Some(runner) = self.ledger.runner(&notice.runner).await? else { return Ok(Candidate::Stale) };
@@ -112,19 +144,25 @@ impl Control {
         if look(&runner, &pool.rules.limits, Timestamp::from_millis(0), now) == Some(Look::Silent) {
             return Ok(Candidate::Unfit(format!("{} has not been heard from lately", runner.id)));
         }
-        self.take(pool, claim, &runner, now).await
+        self.take(pool, filling, &runner, now).await
     }
 
     async fn take(
         &self,
         pool: &Pool,
-        claim: &Claim,
+        filling: &Filling,
         runner: &Runner,
         now: Timestamp,
     ) -> Result<Candidate, Refused> {
+        let claim = &filling.claim;
         let hold = Hold { claim: claim.id.clone(), warm: true, max_runtime: claim.ask.max_runtime };
-        let Decision::Change(change) = decide(runner, &RunnerEvent::Taken { hold }, &pool.rules, now) else {
-            return Ok(Candidate::Stale);
+        let change = match decide(runner, &RunnerEvent::Taken { hold }, &pool.rules, now) {
+            Decision::Change(change) => change,
+            // Refresh may let it stay: then its notice is as true as before.
+            Decision::Refuse(Refusal::Expired) if runner.state == RunnerState::Idle => {
+                return Ok(Candidate::Unfit(format!("the time of {} is over", runner.id)));
+            }
+            Decision::Refuse(_) | Decision::Stay => return Ok(Candidate::Stale),
         };
         let Change { after: taken, why } = *change;
         let member = Member { runner: runner.id.clone(), epoch: runner.epoch, warm: true };
@@ -153,7 +191,7 @@ impl Control {
         let outcome = self
             .ledger
             .take_idle(
-                ClaimWrite { before: claim, after: &gained, entry: &claim_entry },
+                filling.gain(&gained, &claim_entry),
                 RunnerWrite {
                     before: runner,
                     after: &taken,
@@ -167,10 +205,18 @@ impl Control {
                 tracing::info!(claim = %claim.id, runner = %runner.id, pool = %pool.name, "a claim took an idle runner");
                 self.ring(Bell::Runner(runner.id.clone()));
                 self.ring(Bell::Claim(claim.id.clone()));
-                Candidate::Taken(Box::new(gained))
+                Candidate::Taken { claim: Box::new(gained), runner: Box::new(taken) }
             }
             Taken::ClaimLost => Candidate::ClaimLost,
+            Taken::RunnerLost { found: Some(found) } if still_idle(&found, runner) => {
+                Candidate::Unfit(format!("{} was changed at the same moment", runner.id))
+            }
             Taken::RunnerLost { .. } => Candidate::Stale,
         })
     }
+}
+
+/// Something else than its state was written meanwhile: what its notice says is true all the same.
+fn still_idle(found: &Runner, read: &Runner) -> bool {
+    found.epoch == read.epoch && found.state == RunnerState::Idle
 }

@@ -1,20 +1,14 @@
-//! `provision` and `claim`: a workflow asks for runners. Opens the claim, brings it as far as it gets, and answers at once.
+//! `provision` and `claim`: a workflow asks for runners. Checks what it asks for, has the claim opened, and answers at once.
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::entropy::fresh_claim;
-use crate::ports::ledger::Opened;
+use crate::open::OpenedClaim;
 use crate::refused::Refused;
-use motorpool_domain::claim::{Ask, Claim, ClaimKey, Opening, decide_opening};
+use motorpool_domain::claim::{Ask, ClaimKey};
 use motorpool_domain::pool::{Dispatch, Pool};
-use motorpool_domain::runner::StateName;
 use motorpool_domain::spec::{TypeGlobs, Want};
-use motorpool_domain::{AuditEntry, PoolName, Workflow};
 use motorpool_wire::api::{ClaimRequest, ClaimView, ProvisionRequest};
 use std::time::Duration;
-
-/// How often a key that others claim at the same moment is looked at anew.
-const ATTEMPTS: usize = 8;
 
 impl Control {
     pub async fn provision(&self, caller: &Caller, request: ProvisionRequest) -> Result<ClaimView, Refused> {
@@ -30,9 +24,11 @@ impl Control {
         let record = self.pool_record(&pool).await?;
         let asked = Asked { count, max_runtime_minutes, usage, allowed_instance_types, resource_class };
         let ask = self.ask(&record.pool, asked, false)?;
-        let claim = self.open(caller, workflow, &record.pool, ask).await?;
-        let now = self.advance(&claim.id).await?;
-        Ok(self.claim_view(&now))
+        let key = ClaimKey { owner: caller.owner(), workflow, pool };
+        match self.open(caller, &key, &record, &ask).await? {
+            OpenedClaim::Now(now) => Ok(self.claim_view(&now)),
+            OpenedClaim::Empty { reason } => Err(pool_empty(&reason)),
+        }
     }
 
     /// One idle runner now, or `pool empty`: nothing is launched, and nobody waits.
@@ -48,21 +44,21 @@ impl Control {
         let record = self.pool_record(&pool).await?;
         let asked = Asked { count: 1, max_runtime_minutes, usage, allowed_instance_types, resource_class };
         let ask = self.ask(&record.pool, asked, true)?;
-        let key =
-            ClaimKey { owner: caller.owner(), workflow: workflow.clone(), pool: record.pool.name.clone() };
-        let open = self.ledger.claim_by_key(&key).await?.is_some_and(|claim| claim.state.open());
-        if !open && self.ledger.count_runners(&pool, StateName::Idle, 1).await? == 0 {
-            return Err(pool_empty(&pool, None));
-        }
-        let claim = self.open(caller, workflow, &record.pool, ask).await?;
-        let mut now = self.advance(&claim.id).await?;
+        let key = ClaimKey { owner: caller.owner(), workflow, pool };
+        let mut now = match self.open(caller, &key, &record, &ask).await? {
+            OpenedClaim::Now(now) => *now,
+            OpenedClaim::Empty { reason } => return Err(pool_empty(&reason)),
+        };
+        // One that was there before, and has lost its runner.
         while now.claim.state.open() && now.claim.short() > 0 {
             let failed = now.claim.failed("pool empty", self.now());
             if self.wrote_claim(&now.claim, &failed, "ended", "pool empty").await? {
                 self.settle(&failed).await?;
-                return Err(pool_empty(&pool, now.claim.waits_for));
+                let reason = now.claim.waits_for;
+                let reason = reason.unwrap_or_else(|| format!("no idle runner in pool {}", key.pool));
+                return Err(pool_empty(&reason));
             }
-            now = self.claim_now_record(&claim.id).await?;
+            now = self.claim_now_record(&now.claim.id).await?;
         }
         Ok(self.claim_view(&now))
     }
@@ -135,52 +131,6 @@ impl Control {
         };
         Ok(Want { usage, instance_types, spec })
     }
-
-    async fn open(
-        &self,
-        caller: &Caller,
-        workflow: Workflow,
-        pool: &Pool,
-        ask: Ask,
-    ) -> Result<Claim, Refused> {
-        let key = ClaimKey { owner: caller.owner(), workflow, pool: pool.name.clone() };
-        for _ in 0..ATTEMPTS {
-            let latest = self.ledger.claim_by_key(&key).await?;
-            let replaces = match (decide_opening(latest.as_ref(), &ask), latest) {
-                (Opening::Same, Some(claim)) => return Ok(claim),
-                (Opening::Conflict, Some(claim)) => {
-                    return Err(Refused::conflict(
-                        format!(
-                            "workflow {} holds claim {} on pool {} already, asked for with other parameters",
-                            key.workflow, claim.id, key.pool
-                        ),
-                        "release that claim first, or repeat its parameters",
-                    ));
-                }
-                (Opening::Same | Opening::Conflict, None) => None,
-                (Opening::New { replaces }, _) => replaces,
-            };
-            let now = self.now();
-            let id = fresh_claim(self.entropy.as_ref())?;
-            let claim = Claim::open(id, key.clone(), ask.clone(), pool.rules.limits.wait, now);
-            let entry = AuditEntry {
-                at: now,
-                who: caller.actor(),
-                what: "opened".to_owned(),
-                from: None,
-                to: Some("pending".to_owned()),
-                why: format!("workflow {} asked for {} of pool {}", key.workflow, ask.count, key.pool),
-            };
-            match self.ledger.open_claim(&claim, replaces.as_ref(), &entry).await? {
-                Opened::Done => {
-                    tracing::info!(claim = %claim.id, pool = %key.pool, workflow = %key.workflow, owner = %key.owner, count = ask.count, "a claim was opened");
-                    return Ok(claim);
-                }
-                Opened::Lost { .. } => {}
-            }
-        }
-        Err(Refused::contended(&format!("the claim of workflow {} on pool {}", key.workflow, key.pool)))
-    }
 }
 
 struct Asked {
@@ -191,10 +141,9 @@ struct Asked {
     resource_class: Option<String>,
 }
 
-fn pool_empty(pool: &PoolName, why: Option<String>) -> Refused {
-    let why = why.unwrap_or_else(|| format!("no idle runner in pool {pool}"));
+fn pool_empty(reason: &str) -> Refused {
     Refused::not_found(
-        format!("pool empty: {why}"),
+        format!("pool empty: {reason}"),
         "provision instead: it launches a runner, or waits for one",
     )
 }

@@ -21,11 +21,13 @@ impl Control {
         claim: &Claim,
     ) -> Result<Option<String>, Refused> {
         let PoolRecord { pool, used } = record;
-        if self.lacked_before(pool, claim).await? == 0 {
+        let lacked = self.lacked_before(pool, claim).await?;
+        if lacked == 0 {
             return Ok(None);
         }
         // The room is read before those who want it: who is served in between makes the one smaller, and the other not larger.
-        let idle = self.ledger.count_runners(&pool.name, StateName::Idle, pool.rules.max).await?;
+        let enough = lacked.saturating_add(claim.short());
+        let idle = self.ledger.count_runners(&pool.name, StateName::Idle, enough).await?;
         let free = pool.rules.max.saturating_sub(*used);
         let room = idle.saturating_add(free);
         if room > 0 && is_its_turn(claim, self.lacked_before(pool, claim).await?, room) {

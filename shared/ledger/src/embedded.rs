@@ -14,6 +14,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Region, StalledStreamProtectionConfig};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use dynoxide::{Database, DynoxideError};
 use tokio::sync::Semaphore;
 
@@ -90,9 +91,14 @@ impl EmbeddedEngine {
             .timeout_config(timeouts)
             // An answer arrives whole or not at all.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .http_client(Connector::new(Arc::clone(&self.shared)))
+            .http_client(self.http_client())
             .build();
         Client::from_conf(config)
+    }
+
+    /// What stands in for the network, for who configures a client otherwise.
+    pub fn http_client(&self) -> SharedHttpClient {
+        SharedHttpClient::new(Connector::new(Arc::clone(&self.shared)))
     }
 
     /// Deletes the items whose time to live is over, and says how many. Nothing else deletes them: call it now and

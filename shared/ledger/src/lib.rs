@@ -1,5 +1,6 @@
 //! The ledger's adapters: DynamoDB (AWS or embedded) and in memory. It decides nothing: `domain` does.
 
+mod aws;
 pub mod dynamo;
 pub mod embedded;
 mod keys;
@@ -9,5 +10,6 @@ mod places;
 mod repeats;
 pub mod table;
 
+pub use aws::create_table_on_aws;
 pub use dynamo::DynamoLedger;
 pub use memory::MemoryLedger;

@@ -117,6 +117,23 @@ pub(crate) fn claim_position(claim: &Claim) -> String {
     format!("{part}{}#{}", padded(claim.opened_at), claim.id)
 }
 
+/// The same, of a claim that was found at `sk` of its list: it may have moved on since, but this is where the reader was.
+pub(crate) fn claim_position_at(sk: &str) -> String {
+    match [SHORT, STARTING, OPEN].iter().find_map(|prefix| sk.strip_prefix(prefix)) {
+        Some(age) => format!("{OPEN}{age}"),
+        None => format!("{ENDED}{sk}"),
+    }
+}
+
+pub(crate) fn is_asked_for(claim: &Claim, which: WhichClaims) -> bool {
+    match which {
+        WhichClaims::Short => claim.short() > 0,
+        WhichClaims::Waiting => claim.waiting(),
+        WhichClaims::Open => claim.state.open(),
+        WhichClaims::All => true,
+    }
+}
+
 /// How many to read for `page`: one more than it shows, so that it is known whether another follows.
 pub(crate) fn to_read(page: &Page) -> usize {
     shown(page).saturating_add(1)

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use motorpool_control::ports::ledger::{
-    ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger, LedgerError, Listed, Opened, Page,
-    PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims, Written,
+    ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger, LedgerError,
+    Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
@@ -125,15 +125,15 @@ impl Ledger for MemoryLedger {
         for runner in runners {
             state.put_intent(runner, look_at, entry);
         }
-        if let Some(ClaimWrite { before: _, after, entry }) = claim {
-            state.put_claim(after, entry);
+        if let Some(claim) = claim {
+            gain(&mut state, claim);
         }
         Ok(IntentsWritten::Done)
     }
 
-    async fn take_idle(&self, claim: ClaimWrite<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError> {
+    async fn take_idle(&self, claim: ClaimGain<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError> {
         let mut state = self.state();
-        let taken = match (state.runner(&runner.before.id), state.claim(&claim.before.id)) {
+        let taken = match (state.runner(&runner.before.id), state.claim(&claim.write.before.id)) {
             (found, Some(in_claim)) if repeats::taken_before(found, in_claim, runner.before) => {
                 Some(Taken::Done)
             }
@@ -141,14 +141,13 @@ impl Ledger for MemoryLedger {
                 Some(Taken::RunnerLost { found: Some(Box::new(found.clone())) })
             }
             (None, _) => Some(Taken::RunnerLost { found: None }),
-            (Some(_), Some(found)) if claim_is_still(found, claim.before) => None,
-            (Some(_), _) => Some(Taken::ClaimLost),
+            (Some(_), _) => (!can_gain(&state, &claim)).then_some(Taken::ClaimLost),
         };
         if let Some(taken) = taken {
             return Ok(taken);
         }
         state.replace_runner(runner.after, runner.look_at, runner.entry);
-        state.put_claim(claim.after, claim.entry);
+        gain(&mut state, claim);
         Ok(Taken::Done)
     }
 
@@ -178,23 +177,17 @@ impl Ledger for MemoryLedger {
         Ok(())
     }
 
-    async fn open_claim(
-        &self,
-        claim: &Claim,
-        replaces: Option<&ClaimId>,
-        entry: &AuditEntry,
-    ) -> Result<Opened, LedgerError> {
+    async fn open_claim(&self, claim: &Claim, opening: ClaimOpening<'_>) -> Result<Opened, LedgerError> {
         let mut state = self.state();
         let found = state.latest(&claim.key).cloned();
-        let free = found.is_none() || found.as_ref() == replaces;
         if found.as_ref() == Some(&claim.id) {
             return Ok(Opened::Done);
         }
-        if !free || state.claim(&claim.id).is_some() {
+        if !can_open(&state, claim, opening) {
             return Ok(Opened::Lost { found });
         }
         state.set_latest(claim);
-        state.put_claim(claim, entry);
+        state.put_claim(claim, opening.entry);
         Ok(Opened::Done)
     }
 
@@ -284,6 +277,29 @@ fn claim_is_still(found: &Claim, before: &Claim) -> bool {
     found.state.as_str() == before.state.as_str() && found.rev == before.rev
 }
 
+/// The claim is as it was read; or its key is free, if it is to be opened.
+fn can_gain(state: &State, claim: &ClaimGain<'_>) -> bool {
+    let ClaimGain { write: ClaimWrite { before, after, entry: _ }, opening } = claim;
+    match opening {
+        Some(opening) => can_open(state, after, *opening),
+        None => state.claim(&before.id).is_some_and(|found| claim_is_still(found, before)),
+    }
+}
+
+fn can_open(state: &State, claim: &Claim, opening: ClaimOpening<'_>) -> bool {
+    let found = state.latest(&claim.key);
+    (found.is_none() || found == opening.replaces) && state.claim(&claim.id).is_none()
+}
+
+fn gain(state: &mut State, claim: ClaimGain<'_>) {
+    let ClaimGain { write: ClaimWrite { before, after, entry }, opening } = claim;
+    if let Some(ClaimOpening { replaces: _, entry }) = opening {
+        state.set_latest(before);
+        state.put_claim(before, entry);
+    }
+    state.put_claim(after, entry);
+}
+
 fn lives(runner: &Runner, epoch: Epoch) -> bool {
     runner.epoch == epoch && runner.state.name().live()
 }
@@ -309,10 +325,7 @@ fn refused(state: &State, write: &IntentsWrite<'_>) -> Option<IntentsWritten> {
     let Some(PoolRecord { used, .. }) = state.pools.get(write.pool) else {
         return Some(IntentsWritten::NoPool);
     };
-    let claim_lost = |claim: &ClaimWrite<'_>| {
-        !state.claim(&claim.before.id).is_some_and(|found| claim_is_still(found, claim.before))
-    };
-    if write.claim.as_ref().is_some_and(claim_lost) {
+    if write.claim.as_ref().is_some_and(|claim| !can_gain(state, claim)) {
         return Some(IntentsWritten::ClaimLost);
     }
     if write.runners.iter().any(|runner| taken(&runner)) {

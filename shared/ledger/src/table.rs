@@ -22,7 +22,8 @@ pub const DUE_INDEX: &str = "due";
 pub const DUE_SHARD: &str = "due_shard";
 pub const DUE_AT: &str = "due_at";
 
-/// What a listing shows, whole.
+/// Where a record stands in which list. Keys only, too: a listing reads the records themselves, so that a heartbeat, which changes
+/// what a list shows but not where, costs no second write.
 pub const LISTING_INDEX: &str = "listing";
 /// A reserved word: expressions need a name placeholder for it.
 pub const LIST: &str = "list";
@@ -87,7 +88,7 @@ const ATTRIBUTES: [(&str, ScalarAttributeType); 6] = [
 /// Sparse, all of them: an item without the attributes is not in the index.
 const INDEXES: [Index; 2] = [
     Index { name: DUE_INDEX, hash: DUE_SHARD, range: DUE_AT, projection: ProjectionType::KeysOnly },
-    Index { name: LISTING_INDEX, hash: LIST, range: LIST_SK, projection: ProjectionType::All },
+    Index { name: LISTING_INDEX, hash: LIST, range: LIST_SK, projection: ProjectionType::KeysOnly },
 ];
 
 struct Index {

@@ -19,7 +19,8 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use motorpool_control::ports::ledger::{
-    ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, RunnerWrite, Taken, Written,
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, RunnerWrite, Taken,
+    Written,
 };
 use motorpool_domain::claim::{Ask, Claim, ClaimKey, Member};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
@@ -81,7 +82,7 @@ async fn fault_15_an_answer_that_is_lost_is_no_lost_race() -> Result<()> {
     let world = World::new().await?;
     let claim = claim("c-1")?;
     world.faults.lose_answers(1);
-    assert_eq!(world.ledger.open_claim(&claim, None, &entry(0)).await?, Opened::Done);
+    assert_eq!(world.ledger.open_claim(&claim, opening(&entry(0))).await?, Opened::Done);
     let created = intent("r-2")?;
     world.faults.lose_answers(1);
     assert_eq!(world.launch(&created).await?, IntentsWritten::Done);
@@ -112,7 +113,7 @@ async fn records_say_until_when_they_are_kept() -> Result<()> {
     assert_eq!(world.expires("runner#r-1", &log).await?, Some(second + 30 * DAY));
 
     let claim = claim("c-1")?;
-    assert_eq!(world.ledger.open_claim(&claim, None, &entry(0)).await?, Opened::Done);
+    assert_eq!(world.ledger.open_claim(&claim, opening(&entry(0))).await?, Opened::Done);
     assert_eq!(world.expires("claim#c-1", "record").await?, None);
     assert_eq!(world.expires("workflow#operator#gh-1", "pool#small").await?, Some(second + 90 * DAY));
     let released = claim.released("done", at(1_000));
@@ -140,14 +141,31 @@ async fn a_runner_that_is_replaced_is_kept_again() -> Result<()> {
 async fn a_key_whose_claim_has_expired_stands_in_nobodys_way() -> Result<()> {
     let world = World::new().await?;
     let (old, new) = (claim("c-1")?, claim("c-2")?);
-    assert_eq!(world.ledger.open_claim(&old, None, &entry(0)).await?, Opened::Done);
+    assert_eq!(world.ledger.open_claim(&old, opening(&entry(0))).await?, Opened::Done);
     let lost = Opened::Lost { found: Some(old.id.clone()) };
-    assert_eq!(world.ledger.open_claim(&new, None, &entry(1)).await?, lost);
+    assert_eq!(world.ledger.open_claim(&new, opening(&entry(1))).await?, lost);
     world.delete("claim#c-1", "record").await?;
     assert_eq!(world.ledger.claim_by_key(&old.key).await?, None);
     assert_eq!(world.ledger.claims_of(&old.key.owner, &old.key.workflow).await?, []);
-    assert_eq!(world.ledger.open_claim(&new, None, &entry(2)).await?, Opened::Done);
+    assert_eq!(world.ledger.open_claim(&new, opening(&entry(2))).await?, Opened::Done);
     assert_eq!(world.ledger.claim_by_key(&old.key).await?, Some(new));
+    Ok(())
+}
+
+/// The same for a claim that is opened with its first runner.
+#[tokio::test]
+async fn a_key_whose_claim_has_expired_does_not_keep_a_runner_from_the_next() -> Result<()> {
+    let world = World::new().await?;
+    let (old, new) = (claim("c-1")?, claim("c-2")?);
+    let created = intent("r-2")?;
+    assert_eq!(world.launch(&created).await?, IntentsWritten::Done);
+    let idle = moved(&created, RunnerState::Idle);
+    assert_eq!(world.write(&created, &idle).await?, Written::Done);
+    assert_eq!(world.ledger.open_claim(&old, opening(&entry(0))).await?, Opened::Done);
+    assert_eq!(world.open_taking(&new, &idle).await?, Taken::ClaimLost);
+    world.delete("claim#c-1", "record").await?;
+    assert_eq!(world.open_taking(&new, &idle).await?, Taken::Done);
+    assert_eq!(world.ledger.claim_by_key(&old.key).await?.map(|claim| claim.id), Some(new.id));
     Ok(())
 }
 
@@ -230,13 +248,26 @@ impl World {
     }
 
     async fn take(&self, claim: &Claim, runner: &Runner) -> Result<Taken> {
+        self.taking(claim, None, runner).await
+    }
+
+    async fn open_taking(&self, claim: &Claim, runner: &Runner) -> Result<Taken> {
+        self.taking(claim, Some(opening(&entry(0))), runner).await
+    }
+
+    async fn taking(
+        &self,
+        claim: &Claim,
+        opening: Option<ClaimOpening<'_>>,
+        runner: &Runner,
+    ) -> Result<Taken> {
         let hold = Hold { claim: claim.id.clone(), warm: true, max_runtime: claim.ask.max_runtime };
         let after = moved(runner, RunnerState::Claimed { hold });
         let member = Member { runner: runner.id.clone(), epoch: runner.epoch, warm: true };
         let claim_after = claim.gaining([member]);
-        let claim = ClaimWrite { before: claim, after: &claim_after, entry: &entry(1) };
+        let write = ClaimWrite { before: claim, after: &claim_after, entry: &entry(1) };
         let runner = RunnerWrite { before: runner, after: &after, look_at: None, entry: &entry(1) };
-        Ok(self.ledger.take_idle(claim, runner).await?)
+        Ok(self.ledger.take_idle(ClaimGain { write, opening }, runner).await?)
     }
 
     async fn expires(&self, pk: &str, sk: &str) -> Result<Option<u64>> {
@@ -413,4 +444,9 @@ fn claim(id: &str) -> Result<Claim> {
     };
     let ask = Ask { count: 1, want: Want::default(), max_runtime: Duration::from_secs(60), idle_only: false };
     Ok(Claim::open(ClaimId::parse(id)?, key, ask, Duration::from_secs(60), at(0)))
+}
+
+/// Of a key that nobody had before.
+fn opening(entry: &AuditEntry) -> ClaimOpening<'_> {
+    ClaimOpening { replaces: None, entry }
 }

@@ -7,6 +7,7 @@ pub mod due;
 pub mod fixtures;
 pub mod listings;
 pub mod log;
+pub mod opening;
 pub mod pools;
 pub mod runners;
 pub mod slots;
@@ -54,6 +55,12 @@ macro_rules! ledger_contract {
             take::inv_02_a_runner_that_is_not_idle_is_not_taken,
             take::inv_07_fault_15_taking_again_is_done_and_changes_nothing,
             take::inv_01_taking_again_after_a_reset_is_lost,
+            opening::a_claim_is_opened_with_its_first_runner,
+            opening::inv_03_of_16_that_open_one_key_with_a_runner_each_one_wins,
+            opening::a_key_that_is_taken_keeps_the_runner_idle,
+            opening::an_ended_claims_key_is_taken_with_a_runner,
+            opening::inv_07_fault_15_opening_with_a_runner_again_is_done_and_changes_nothing,
+            opening::a_claim_is_opened_with_its_intents_or_not_at_all,
             slots::inv_15_intents_are_written_with_their_claim,
             slots::inv_17_intents_beyond_the_maximum_are_refused_whole,
             slots::inv_17_of_20_launches_at_once_none_goes_beyond_the_maximum,

@@ -313,6 +313,8 @@ pub async fn fault_18_a_poison_message_ends_as_a_dead_letter(case: Case) -> Resu
     };
     let dead = timeout(PATIENCE, buried).await.context("no dead letter came")??;
     ensure!(dead == ["poison"], "the dead letters are {dead:?}");
+    let again = case.queue.dead_letters(&case.name, 10).await?;
+    ensure!(again == dead, "whoever reads them leaves them where they are; found {again:?}");
     ensure!(case.queue.dead_letters(&case.name, 0).await?.is_empty(), "no more than asked for");
     case.send("good").await?;
     ensure!(case.one(LONG).await?.body == "good", "the rest goes on");

@@ -21,8 +21,14 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Every machine of ours in this pool, with or without a record.
     async fn inventory(&self, pool: &PoolName) -> Result<Vec<Machine>, BackendError>;
 
-    /// Ends a machine that has no record.
+    /// Ends a machine that has no record, or whose record is of another machine.
     async fn discard(&self, machine: &Machine) -> Result<(), BackendError>;
+
+    /// Whether this control plane is one that can launch, see and end the runner's machine. One that is not leaves what is due for it
+    /// to one that is: a look later, or another try, would hide it from that one.
+    fn answers_for(&self, _: &Runner) -> bool {
+        true
+    }
 }
 
 #[derive(Debug)]
@@ -103,5 +109,42 @@ impl Backend for OwnedMachines {
 
     async fn discard(&self, _: &Machine) -> Result<(), BackendError> {
         Ok(())
+    }
+}
+
+/// Stands in for a backend whose machines another control plane on the same ledger has: that one launches, is asked and tells.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Elsewhere;
+
+#[derive(Debug, thiserror::Error)]
+#[error("machines of this backend are launched by a serve that has them")]
+struct NotHere;
+
+#[async_trait]
+impl Backend for Elsewhere {
+    /// The intent stays as it is, and is launched by a refresh of whoever can.
+    async fn ensure_launched(&self, _: &LaunchOrder<'_>) -> Result<Launched, LaunchError> {
+        Err(LaunchError::Unconfirmed(Box::new(NotHere)))
+    }
+
+    async fn describe(&self, _: &Runner) -> Result<Presence, BackendError> {
+        Ok(Presence::Unknown)
+    }
+
+    async fn ensure_gone(&self, _: &Runner) -> Result<Presence, BackendError> {
+        Ok(Presence::Unknown)
+    }
+
+    async fn inventory(&self, _: &PoolName) -> Result<Vec<Machine>, BackendError> {
+        Ok(Vec::new())
+    }
+
+    async fn discard(&self, machine: &Machine) -> Result<(), BackendError> {
+        let attempted = format!("discard {}", machine.provider_id);
+        Err(BackendError { attempted, source: Box::new(NotHere) })
+    }
+
+    fn answers_for(&self, _: &Runner) -> bool {
+        false
     }
 }

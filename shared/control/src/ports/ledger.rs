@@ -40,8 +40,8 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     async fn write_runner(&self, write: RunnerWrite<'_>) -> Result<Written<Runner>, LedgerError>;
     /// One transaction: the slots, the intents, and the claim that gains them.
     async fn write_launch_intents(&self, write: IntentsWrite<'_>) -> Result<IntentsWritten, LedgerError>;
-    /// One transaction: the claim is still as it was read, and gains the runner; the runner is taken.
-    async fn take_idle(&self, claim: ClaimWrite<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError>;
+    /// One transaction: the claim is still as it was read, or opened with it, and gains the runner; the runner is taken.
+    async fn take_idle(&self, claim: ClaimGain<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError>;
 
     /// The agent was heard at `at`. Neither audited, nor a change of the record, nor of any index.
     async fn heartbeat(&self, id: &RunnerId, epoch: Epoch, at: Timestamp) -> Result<(), LedgerError>;
@@ -50,13 +50,8 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// The record was looked at, and need not be before `at`. Nothing happens if it has changed since.
     async fn look_again(&self, runner: &Runner, at: Timestamp) -> Result<(), LedgerError>;
 
-    /// A new claim under its key: the first, or in the place of `replaces`, which has ended.
-    async fn open_claim(
-        &self,
-        claim: &Claim,
-        replaces: Option<&ClaimId>,
-        entry: &AuditEntry,
-    ) -> Result<Opened, LedgerError>;
+    /// A new claim under its key, without a runner yet.
+    async fn open_claim(&self, claim: &Claim, opening: ClaimOpening<'_>) -> Result<Opened, LedgerError>;
     async fn claim(&self, id: &ClaimId) -> Result<Option<Claim>, LedgerError>;
     /// The latest claim with this key.
     async fn claim_by_key(&self, key: &ClaimKey) -> Result<Option<Claim>, LedgerError>;
@@ -132,6 +127,27 @@ pub struct ClaimWrite<'a> {
     pub entry: &'a AuditEntry,
 }
 
+/// A claim that gains runners. One that is not in the ledger yet is opened by the same write: `after` is then the first that is
+/// written of it, and the condition is that its key is free.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimGain<'a> {
+    pub write: ClaimWrite<'a>,
+    pub opening: Option<ClaimOpening<'a>>,
+}
+
+/// How a claim takes its key: nobody has it, or `replaces`, which has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimOpening<'a> {
+    pub replaces: Option<&'a ClaimId>,
+    pub entry: &'a AuditEntry,
+}
+
+impl<'a> From<ClaimWrite<'a>> for ClaimGain<'a> {
+    fn from(write: ClaimWrite<'a>) -> Self {
+        Self { write, opening: None }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct IntentsWrite<'a> {
     pub pool: &'a PoolName,
@@ -142,7 +158,7 @@ pub struct IntentsWrite<'a> {
     /// At most 25, none of which exists. A terminated record of an earlier life is replaced.
     pub runners: &'a [Runner],
     pub look_at: Option<Timestamp>,
-    pub claim: Option<ClaimWrite<'a>>,
+    pub claim: Option<ClaimGain<'a>>,
     pub entry: &'a AuditEntry,
 }
 
@@ -153,7 +169,7 @@ pub enum IntentsWritten {
     NoSlots {
         used: u32,
     },
-    /// The claim moved on.
+    /// The claim moved on, or another has its key.
     ClaimLost,
     /// A live runner has that id.
     Exists,
@@ -163,7 +179,7 @@ pub enum IntentsWritten {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
     Done,
-    /// The claim moved on: ended, or gained another runner meanwhile.
+    /// The claim moved on: ended, or gained another runner meanwhile; or another has its key.
     ClaimLost,
     /// Somebody else has the runner, or it is no longer idle.
     RunnerLost {

@@ -57,7 +57,7 @@ impl Control {
             })
             .collect();
         report.braked = self.brake(pools, &judged, listening_since, now).await?;
-        let mut surplus = Surplus::default();
+        let mut surplus = Surplus::among(&judged);
         let mut cases = Vec::new();
         for (runner, reason) in judged {
             let Some(record) = find(pools, &runner.pool) else { continue };
@@ -128,6 +128,9 @@ impl Control {
         seen: Option<Look>,
         braked: bool,
     ) -> Result<bool, Refused> {
+        if runner.state.name() == StateName::Terminating && !self.answers_for(pool, runner)? {
+            return Ok(false);
+        }
         let reaped = self.reap(pool, runner, &RunnerEvent::ThresholdPassed { needed }).await?;
         if !reaped && seen == Some(Look::Silent) {
             return self.on_silence(pool, runner, braked).await;
@@ -141,14 +144,11 @@ impl Control {
             tracing::warn!(runner = %runner.id, error = chain(&error), "the backend can't say whether a silent runner is there");
             Presence::Unknown
         });
-        if braked && presence != Presence::Gone {
-            return self.look_later(pool, runner).await;
+        let held_back = braked && presence != Presence::Gone;
+        if !held_back && self.reap(pool, runner, &RunnerEvent::Silent { presence }).await? {
+            return Ok(true);
         }
-        let reaped = self.reap(pool, runner, &RunnerEvent::Silent { presence }).await?;
-        if !reaped {
-            self.look_later(pool, runner).await?;
-        }
-        Ok(reaped)
+        if self.answers_for(pool, runner)? { self.look_later(pool, runner).await } else { Ok(false) }
     }
 
     /// Counted among all runners, once one is to be reaped for silence: they fall due one after the other, and each few of them
@@ -180,8 +180,16 @@ impl Control {
     }
 
     async fn launch_again(&self, pool: &Pool, runner: &Runner) -> Result<bool, Refused> {
+        if !self.answers_for(pool, runner)? {
+            return Ok(false);
+        }
         self.launch(pool, runner).await?;
         self.look_later(pool, runner).await
+    }
+
+    /// Another's stays due, so that the other finds it.
+    fn answers_for(&self, pool: &Pool, runner: &Runner) -> Result<bool, Refused> {
+        Ok(self.backend(pool.rules.backend)?.answers_for(runner))
     }
 
     async fn look_later(&self, pool: &Pool, runner: &Runner) -> Result<bool, Refused> {
@@ -214,22 +222,30 @@ fn silent_while_idle((runner, reason): &(Runner, Reason)) -> bool {
     silent && runner.state.name() == StateName::Idle
 }
 
-/// How many idle runners each pool can spare above `min_idle`, counted once a pass.
-#[derive(Default)]
-struct Surplus(HashMap<PoolName, u32>);
+/// How many idle runners each pool can spare above `min_idle`, counted once a pass, and no further than matters to it.
+struct Surplus {
+    left: HashMap<PoolName, u32>,
+    /// How many are due in this pass: more than these need not be spared.
+    due: u32,
+}
 
 impl Surplus {
+    fn among(judged: &[(Runner, Reason)]) -> Self {
+        Self { left: HashMap::new(), due: u32::try_from(judged.len()).unwrap_or(u32::MAX) }
+    }
+
     /// Whether one more idle runner can be spared.
     async fn take(&mut self, control: &Control, record: &PoolRecord) -> Result<bool, Refused> {
         let pool = &record.pool;
         if pool.retired || pool.rules.min_idle == 0 {
             return Ok(true);
         }
-        if !self.0.contains_key(&pool.name) {
-            let idle = control.ledger.count_runners(&pool.name, StateName::Idle, pool.rules.max).await?;
-            self.0.insert(pool.name.clone(), idle.saturating_sub(pool.rules.min_idle));
+        if !self.left.contains_key(&pool.name) {
+            let enough = pool.rules.min_idle.saturating_add(self.due);
+            let idle = control.ledger.count_runners(&pool.name, StateName::Idle, enough).await?;
+            self.left.insert(pool.name.clone(), idle.saturating_sub(pool.rules.min_idle));
         }
-        let left = self.0.entry(pool.name.clone()).or_default();
+        let left = self.left.entry(pool.name.clone()).or_default();
         let spare = *left > 0;
         *left = left.saturating_sub(1);
         Ok(spare)

@@ -2,6 +2,7 @@
 //! machines, idle runners that no queue announces, claims that nobody looks at, slot counters.
 
 use crate::control::Control;
+use crate::ports::backend::Machine;
 use crate::ports::ledger::{Page, PoolRecord, WhichClaims};
 use crate::refused::{Refused, chain};
 use motorpool_domain::Actor;
@@ -90,11 +91,18 @@ impl Control {
         let mut known = HashSet::new();
         for machine in &machines {
             let record = self.ledger.runner(&machine.runner).await?;
-            if record.is_some_and(|runner| runner.state.name().live()) {
-                known.insert(machine.runner.clone());
-                continue;
+            match whose(machine, record.as_ref()) {
+                Whose::Known => {
+                    known.insert(machine.runner.clone());
+                    continue;
+                }
+                Whose::Nobodys => {
+                    tracing::warn!(runner = %machine.runner, provider_id = machine.provider_id, "a machine has no record, and is ended");
+                }
+                Whose::Doubled { provider_id } => {
+                    tracing::warn!(runner = %machine.runner, provider_id = machine.provider_id, other = provider_id, "a runner has another machine, and this one is ended");
+                }
             }
-            tracing::warn!(runner = %machine.runner, provider_id = machine.provider_id, "a machine has no record, and is ended");
             if let Err(error) = backend.discard(machine).await {
                 tracing::warn!(runner = %machine.runner, error = chain(&error), "a machine without a record could not be ended");
             }
@@ -134,5 +142,63 @@ impl Control {
                 None => return Ok(all),
             }
         }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Whose<'a> {
+    Known,
+    Nobodys,
+    /// Two control planes launched one intent, and the other's answer was noted.
+    Doubled {
+        provider_id: &'a str,
+    },
+}
+
+/// A record that names no machine may be of any: the answer to its launch is not noted yet, or was lost.
+fn whose<'a>(machine: &Machine, record: Option<&'a Runner>) -> Whose<'a> {
+    let Some(runner) = record.filter(|runner| runner.state.name().live()) else { return Whose::Nobodys };
+    match runner.provider_id.as_deref() {
+        Some(provider_id) if provider_id != machine.provider_id => Whose::Doubled { provider_id },
+        Some(_) | None => Whose::Known,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use motorpool_domain::runner::NewRunner;
+    use motorpool_domain::spec::{Offer, Spec, Usage};
+    use motorpool_domain::{Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp};
+
+    fn intent() -> Runner {
+        let now = Timestamp::from_millis(0);
+        let new = NewRunner {
+            id: RunnerId::parse("r-1").unwrap(),
+            pool: PoolName::parse("small").unwrap(),
+            launch: LaunchId::parse("l-1").unwrap(),
+            offer: Offer {
+                instance_type: "local".to_owned(),
+                usage: Usage::OnDemand,
+                spec: Spec { cpu: 1, memory_mb: 1_024 },
+            },
+            kept: false,
+            hold: None,
+            epoch: Epoch::FIRST,
+            threshold: Threshold::in_(Duration::from_secs(600), now),
+        };
+        Runner::intent(new, now)
+    }
+
+    #[test]
+    fn inv_16_a_machine_is_of_its_record_unless_that_is_ended_or_names_another() {
+        let machine = Machine { runner: intent().id, provider_id: "local:a:r-1".to_owned() };
+        let launched = |by: &str| Runner { provider_id: Some(format!("local:{by}:r-1")), ..intent() };
+        assert_eq!(whose(&machine, None), Whose::Nobodys);
+        assert_eq!(whose(&machine, Some(&intent())), Whose::Known);
+        assert_eq!(whose(&machine, Some(&launched("a"))), Whose::Known);
+        assert_eq!(whose(&machine, Some(&launched("b"))), Whose::Doubled { provider_id: "local:b:r-1" });
+        let ended = RunnerState::Terminated { why: "its time was over".to_owned() };
+        assert_eq!(whose(&machine, Some(&Runner { state: ended, ..launched("b") })), Whose::Nobodys);
     }
 }

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
-use motorpool_control::ports::ledger::{ClaimWrite, LedgerError, Listed, Opened, Page, WhichClaims, Written};
+use motorpool_control::ports::ledger::{
+    ClaimGain, ClaimOpening, ClaimWrite, LedgerError, Listed, Opened, Page, WhichClaims, Written,
+};
 use motorpool_domain::claim::{Claim, ClaimKey};
-use motorpool_domain::{AuditEntry, ClaimId, Owner, PoolName, Workflow};
+use motorpool_domain::{ClaimId, Owner, PoolName, Timestamp, Workflow};
 
 use super::expression::Expression;
 use super::items::{self, CLAIM_ID, Item, REV, STATE, claim_columns, expiry, item, key, n, record_key, s};
-use super::transact::{Outcome, transact};
+use super::read::Placed;
+use super::transact::{Outcome, Reasons, transact};
 use super::{DynamoLedger, audit, failed, read};
 use crate::keys::{claim_key_sk, claim_pk, workflow_pk};
 use crate::listing;
@@ -55,22 +58,34 @@ pub(super) async fn list(
     which: WhichClaims,
     page: Page,
 ) -> Result<Listed<Claim>, LedgerError> {
-    let mut claims: Vec<Claim> = Vec::new();
+    let attempted = format!("list the claims of {pool}");
+    let mut places: Vec<ClaimPlace> = Vec::new();
     for together in listing::claim_spans(pool, which, &page)? {
-        let missing = listing::to_read(&page).saturating_sub(claims.len());
+        let missing = listing::to_read(&page).saturating_sub(places.len());
         let mut merged = Vec::new();
         for span in together {
-            let query = read::span(ledger, span);
-            for found in read::query(&format!("list the claims of {pool}"), query, missing).await? {
-                merged.push(items::claim(&found)?);
+            for placed in read::places(ledger, &attempted, span, missing).await? {
+                merged.push(ClaimPlace { position: listing::claim_position_at(&placed.sk), placed });
             }
         }
-        listing::by_age(&mut merged);
+        merged.sort_by(|a, b| a.position.cmp(&b.position));
         // One that moved from stretch to stretch between the two reads is found in both.
-        merged.dedup_by(|later, earlier| later.id == earlier.id);
-        claims.extend(merged);
+        merged.dedup_by(|later, earlier| later.placed.pk == earlier.placed.pk);
+        places.extend(merged);
     }
-    Ok(listing::cut(claims, &page, listing::claim_position))
+    let Listed { items: places, next } = listing::cut(places, &page, |place| place.position.clone());
+    let places: Vec<Placed> = places.into_iter().map(|place| place.placed).collect();
+    let found = read::placed(ledger, &attempted, &places).await?;
+    let mut claims = found.iter().map(items::claim).collect::<Result<Vec<_>, _>>()?;
+    // The index is late: what has moved on since is not what was asked for.
+    claims.retain(|claim| listing::is_asked_for(claim, which));
+    Ok(Listed { items: claims, next })
+}
+
+/// Where a claim stands in the listing that is asked for, which may be merged of several lists.
+struct ClaimPlace {
+    position: String,
+    placed: Placed,
 }
 
 pub(super) async fn write(
@@ -102,51 +117,87 @@ pub(super) fn replace(
         .map_err(|error| failed(format!("write claim {}", before.id), error))
 }
 
+/// The record of a claim that gains runners; and its key, if the claim is opened with them. In this order.
+pub(super) fn gain(
+    ledger: &DynamoLedger,
+    claim: ClaimGain<'_>,
+) -> Result<Vec<TransactWriteItem>, LedgerError> {
+    let ClaimGain { write, opening } = claim;
+    match opening {
+        None => Ok(vec![replace(ledger, write)?]),
+        Some(opening) => new(ledger, write.after, opening, write.entry.at),
+    }
+}
+
+/// The log of a claim that gains runners.
+pub(super) fn gain_log(
+    ledger: &DynamoLedger,
+    claim: ClaimGain<'_>,
+) -> Result<Vec<TransactWriteItem>, LedgerError> {
+    let ClaimGain { write: ClaimWrite { before, after, entry }, opening } = claim;
+    let opened = opening.map(|opening| audit::of_claim(ledger, before, opening.entry)).transpose()?;
+    Ok(opened.into_iter().chain([audit::of_claim(ledger, after, entry)?]).collect())
+}
+
+/// Who has the key at `index` of a refused transaction, if that claim's record is gone: a key outlives it, and stands in nobody's
+/// way then.
+pub(super) async fn expired_holder(
+    ledger: &DynamoLedger,
+    reasons: &Reasons,
+    index: usize,
+) -> Result<Option<ClaimId>, LedgerError> {
+    let Some(holder) = reasons.found(index).map(named_by).transpose()? else { return Ok(None) };
+    Ok(one(ledger, &holder).await?.is_none().then_some(holder))
+}
+
 pub(super) async fn open(
     ledger: &DynamoLedger,
     claim: &Claim,
-    replaces: Option<&ClaimId>,
-    entry: &AuditEntry,
+    opening: ClaimOpening<'_>,
 ) -> Result<Opened, LedgerError> {
-    let found = match open_once(ledger, claim, replaces, entry).await? {
-        Opened::Lost { found: Some(found) } => found,
-        answer @ (Opened::Done | Opened::Lost { found: None }) => return Ok(answer),
+    const KEY: usize = 1;
+    let attempted = format!("open claim {}", claim.id);
+    let log = audit::of_claim(ledger, claim, opening.entry)?;
+    let writes = |opening| {
+        let mut writes = new(ledger, claim, opening, opening.entry.at)?;
+        writes.push(log.clone());
+        Ok(writes)
     };
-    // A key outlives its claim's record, and stands in nobody's way then.
-    if one(ledger, &found).await?.is_none() {
-        return open_once(ledger, claim, Some(&found), entry).await;
+    let Outcome::Refused(reasons) = transact(ledger, &attempted, writes(opening)?).await? else {
+        return Ok(Opened::Done);
+    };
+    if let Some(expired) = expired_holder(ledger, &reasons, KEY).await? {
+        let opening = ClaimOpening { replaces: Some(&expired), ..opening };
+        if let Outcome::Done = transact(ledger, &attempted, writes(opening)?).await? {
+            return Ok(Opened::Done);
+        }
     }
-    Ok(Opened::Lost { found: Some(found) })
+    match latest(ledger, &claim.key).await? {
+        // Our own write, whose answer was lost.
+        Some(found) if found == claim.id => Ok(Opened::Done),
+        found => Ok(Opened::Lost { found }),
+    }
 }
 
-async fn open_once(
+/// A new record, and its key.
+fn new(
     ledger: &DynamoLedger,
     claim: &Claim,
-    replaces: Option<&ClaimId>,
-    entry: &AuditEntry,
-) -> Result<Opened, LedgerError> {
-    let attempted = format!("open claim {}", claim.id);
-    let record = item(record_key(claim_pk(&claim.id)), claim_columns(claim, entry.at)?);
+    opening: ClaimOpening<'_>,
+    at: Timestamp,
+) -> Result<Vec<TransactWriteItem>, LedgerError> {
+    let record = item(record_key(claim_pk(&claim.id)), claim_columns(claim, at)?);
     let name =
         vec![(CLAIM_ID, Some(s(claim.id.as_str()))), (EXPIRES_AT, Some(expiry(key_kept_until(claim))))];
-    let free = match replaces {
+    let free = match opening.replaces {
         None => Expression::default().only_if_absent(),
         Some(old) => Expression::default().only_if_absent_or(vec![(CLAIM_ID, "=", s(old.as_str()))]),
     };
-    let build = |error| failed(&attempted, error);
-    let writes = vec![
+    let build = |error| failed(format!("open claim {}", claim.id), error);
+    Ok(vec![
         Expression::default().only_if_absent().put(&ledger.table, record).map_err(build)?,
         free.put(&ledger.table, item(key_of(&claim.key), name)).map_err(build)?,
-        audit::of_claim(ledger, claim, entry)?,
-    ];
-    match transact(ledger, &attempted, writes).await? {
-        Outcome::Done => Ok(Opened::Done),
-        Outcome::Refused(_) => match latest(ledger, &claim.key).await? {
-            // Our own write, whose answer was lost.
-            Some(found) if found == claim.id => Ok(Opened::Done),
-            found => Ok(Opened::Lost { found }),
-        },
-    }
+    ])
 }
 
 /// The claim that the key names now.

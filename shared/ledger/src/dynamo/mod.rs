@@ -17,8 +17,8 @@ mod transact;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use motorpool_control::ports::ledger::{
-    ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger, LedgerError, Listed, Opened, Page,
-    PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims, Written,
+    ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger, LedgerError,
+    Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
@@ -91,7 +91,7 @@ impl Ledger for DynamoLedger {
         launch::write(self, write).await
     }
 
-    async fn take_idle(&self, claim: ClaimWrite<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError> {
+    async fn take_idle(&self, claim: ClaimGain<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError> {
         take::take_idle(self, claim, runner).await
     }
 
@@ -107,13 +107,8 @@ impl Ledger for DynamoLedger {
         due::look_again(self, runner, at).await
     }
 
-    async fn open_claim(
-        &self,
-        claim: &Claim,
-        replaces: Option<&ClaimId>,
-        entry: &AuditEntry,
-    ) -> Result<Opened, LedgerError> {
-        claims::open(self, claim, replaces, entry).await
+    async fn open_claim(&self, claim: &Claim, opening: ClaimOpening<'_>) -> Result<Opened, LedgerError> {
+        claims::open(self, claim, opening).await
     }
 
     async fn claim(&self, id: &ClaimId) -> Result<Option<Claim>, LedgerError> {

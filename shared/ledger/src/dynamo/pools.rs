@@ -35,9 +35,9 @@ pub(super) async fn one(ledger: &DynamoLedger, name: &PoolName) -> Result<Option
 }
 
 pub(super) async fn all(ledger: &DynamoLedger) -> Result<Vec<PoolRecord>, LedgerError> {
-    let query = read::span(ledger, Span::whole(POOLS.to_owned()));
-    let found = read::query("list the pools", query, usize::MAX).await?;
-    found.iter().map(items::pool).collect()
+    let attempted = "list the pools";
+    let places = read::places(ledger, attempted, Span::whole(POOLS.to_owned()), usize::MAX).await?;
+    read::placed(ledger, attempted, &places).await?.iter().map(items::pool).collect()
 }
 
 pub(super) async fn delete(ledger: &DynamoLedger, name: &PoolName) -> Result<Deleted, LedgerError> {

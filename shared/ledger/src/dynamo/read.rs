@@ -106,6 +106,37 @@ pub(super) async fn count(
     Ok(counted.min(at_most))
 }
 
+/// A place in a list, and the partition key of the record that stands there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) sk: String,
+    pub(super) pk: String,
+}
+
+/// A stretch of a list, in its order, up to `at_most` places.
+pub(super) async fn places(
+    ledger: &DynamoLedger,
+    attempted: &str,
+    stretch: Span,
+    at_most: usize,
+) -> Result<Vec<Placed>, LedgerError> {
+    let found = query(attempted, span(ledger, stretch), at_most).await?;
+    let placed = |item: &Item| {
+        Ok(Placed { sk: items::text(item, LIST_SK)?.to_owned(), pk: items::text(item, PK)?.to_owned() })
+    };
+    found.iter().map(placed).collect()
+}
+
+/// The records that stand in these places, as they are now, in the same order. One that is gone is left out.
+pub(super) async fn placed(
+    ledger: &DynamoLedger,
+    attempted: &str,
+    places: &[Placed],
+) -> Result<Vec<Item>, LedgerError> {
+    let mut found = many(ledger, attempted, places.iter().map(|placed| placed.pk.clone()).collect()).await?;
+    Ok(places.iter().filter_map(|placed| found.remove(&placed.pk)).collect())
+}
+
 /// A stretch of a list, in its order.
 pub(super) fn span(ledger: &DynamoLedger, span: Span) -> QueryFluentBuilder {
     let Span { list, low, high } = span;

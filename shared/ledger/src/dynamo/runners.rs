@@ -36,11 +36,15 @@ pub(super) async fn list(
     state: Option<StateName>,
     page: Page,
 ) -> Result<Listed<Runner>, LedgerError> {
-    let query = read::span(ledger, listing::runner_span(pool, state, &page)?);
+    let span = listing::runner_span(pool, state, &page)?;
     let attempted = format!("list the runners of {pool}");
-    let found = read::query(&attempted, query, listing::to_read(&page)).await?;
-    let runners = found.iter().map(items::runner).collect::<Result<Vec<_>, _>>()?;
-    Ok(listing::cut(runners, &page, listing::runner_position))
+    let places = read::places(ledger, &attempted, span, listing::to_read(&page)).await?;
+    let Listed { items: places, next } = listing::cut(places, &page, |placed| placed.sk.clone());
+    let found = read::placed(ledger, &attempted, &places).await?;
+    let mut runners = found.iter().map(items::runner).collect::<Result<Vec<_>, _>>()?;
+    // The index is late: who has moved on since is not what was asked for.
+    runners.retain(|runner| state.is_none_or(|state| runner.state.name() == state));
+    Ok(Listed { items: runners, next })
 }
 
 pub(super) async fn count(

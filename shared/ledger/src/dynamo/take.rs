@@ -1,6 +1,8 @@
 //! Taking an idle runner for a claim: one transaction over both records and both logs.
 
-use motorpool_control::ports::ledger::{ClaimWrite, LedgerError, RunnerWrite, Taken};
+use motorpool_control::ports::ledger::{
+    ClaimGain, ClaimOpening, ClaimWrite, LedgerError, RunnerWrite, Taken,
+};
 use motorpool_domain::runner::{Runner, StateName};
 
 use super::items;
@@ -8,13 +10,14 @@ use super::transact::{Outcome, Reasons, transact};
 use super::{DynamoLedger, audit, claims, runners};
 use crate::repeats::taken_before;
 
-/// The transaction's order.
+/// The transaction's order; the key only if the claim is opened with it.
 const RUNNER: usize = 0;
 const CLAIM: usize = 1;
+const KEY: usize = 2;
 
 pub(super) async fn take_idle(
     ledger: &DynamoLedger,
-    claim: ClaimWrite<'_>,
+    claim: ClaimGain<'_>,
     runner: RunnerWrite<'_>,
 ) -> Result<Taken, LedgerError> {
     if runner.before.state.name() != StateName::Idle {
@@ -22,17 +25,29 @@ pub(super) async fn take_idle(
         let found = runners::one(ledger, &runner.before.id).await?;
         return Ok(Taken::RunnerLost { found: found.map(Box::new) });
     }
-    let writes = vec![
-        runners::replace(ledger, runner)?,
-        claims::replace(ledger, claim)?,
-        audit::of_runner(ledger, runner.after, runner.entry)?,
-        audit::of_claim(ledger, claim.after, claim.entry)?,
-    ];
-    let attempted = format!("take runner {} for claim {}", runner.before.id, claim.before.id);
-    match transact(ledger, &attempted, writes).await? {
+    let Outcome::Refused(reasons) = attempt(ledger, claim, runner).await? else { return Ok(Taken::Done) };
+    let Some(opening) = claim.opening else { return refused(ledger, claim.write, runner, &reasons).await };
+    let Some(expired) = claims::expired_holder(ledger, &reasons, KEY).await? else {
+        return refused(ledger, claim.write, runner, &reasons).await;
+    };
+    let opening = ClaimOpening { replaces: Some(&expired), ..opening };
+    match attempt(ledger, ClaimGain { opening: Some(opening), ..claim }, runner).await? {
         Outcome::Done => Ok(Taken::Done),
-        Outcome::Refused(reasons) => refused(ledger, claim, runner, &reasons).await,
+        Outcome::Refused(reasons) => refused(ledger, claim.write, runner, &reasons).await,
     }
+}
+
+async fn attempt(
+    ledger: &DynamoLedger,
+    claim: ClaimGain<'_>,
+    runner: RunnerWrite<'_>,
+) -> Result<Outcome, LedgerError> {
+    let mut writes = vec![runners::replace(ledger, runner)?];
+    writes.extend(claims::gain(ledger, claim)?);
+    writes.push(audit::of_runner(ledger, runner.after, runner.entry)?);
+    writes.extend(claims::gain_log(ledger, claim)?);
+    let attempted = format!("take runner {} for claim {}", runner.before.id, claim.write.before.id);
+    transact(ledger, &attempted, writes).await
 }
 
 async fn refused(

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::ledger::{
-    ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, Page, RunnerWrite, Subject, Taken, Written,
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, Page, RunnerWrite,
+    Subject, Taken, Written,
 };
 use motorpool_domain::claim::{Ask, Claim, ClaimKey, Member};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
@@ -178,7 +179,7 @@ pub async fn must_write_claim(ledger: &Shared, before: &Claim, after: &Claim) ->
 }
 
 pub async fn open(ledger: &Shared, claim: &Claim, replaces: Option<&ClaimId>) -> Result<Opened> {
-    Ok(ledger.open_claim(claim, replaces, &entry(0, "opened")).await?)
+    Ok(ledger.open_claim(claim, ClaimOpening { replaces, entry: &entry(0, "opened") }).await?)
 }
 
 /// An open claim that is in the ledger.
@@ -223,7 +224,22 @@ pub async fn take(ledger: &Shared, claim: &Claim, runner: &Runner) -> Result<Tak
     let entry = entry(5, "took");
     let claim = ClaimWrite { before: claim, after: &claim_after, entry: &entry };
     let runner = RunnerWrite { before: runner, after: &runner_after, look_at: None, entry: &entry };
-    Ok(ledger.take_idle(claim, runner).await?)
+    Ok(ledger.take_idle(claim.into(), runner).await?)
+}
+
+/// Opens the claim with the runner.
+pub async fn open_taking(
+    ledger: &Shared,
+    claim: &Claim,
+    replaces: Option<&ClaimId>,
+    runner: &Runner,
+) -> Result<Taken> {
+    let (claim_after, runner_after) = taking(claim, runner);
+    let (opened, took) = (entry(4, "opened"), entry(5, "took"));
+    let write = ClaimWrite { before: claim, after: &claim_after, entry: &took };
+    let opening = Some(ClaimOpening { replaces, entry: &opened });
+    let runner = RunnerWrite { before: runner, after: &runner_after, look_at: None, entry: &took };
+    Ok(ledger.take_idle(ClaimGain { write, opening }, runner).await?)
 }
 
 /// What a subject's log says was done, newest first.

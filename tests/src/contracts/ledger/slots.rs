@@ -215,7 +215,7 @@ async fn launch_for(ledger: &Shared, claim: &Claim, runners: &[Runner], max: u32
         only_if_used: None,
         runners,
         look_at: None,
-        claim: Some(ClaimWrite { before: claim, after: &after, entry: &gained }),
+        claim: Some(ClaimWrite { before: claim, after: &after, entry: &gained }.into()),
         entry: &launched,
     };
     Ok(ledger.write_launch_intents(write).await?)

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::entropy::{Entropy, SeededEntropy};
 use motorpool_control::ports::ledger::{
-    ClaimWrite, IntentsWrite, LedgerError, Page, RefreshMemory, RunnerWrite, Subject, WhichClaims,
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, LedgerError, Page, RefreshMemory, RunnerWrite,
+    Subject, WhichClaims,
 };
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::runner::{
@@ -125,7 +126,12 @@ impl Calls {
 
     async fn launch(&mut self, memory: &Shared, other: &Shared) -> Result<(String, Told)> {
         let pool = pool_name(self.pick(&POOLS)?)?;
-        let claim = if self.roll(2) == 0 { self.some_claim(memory).await? } else { None };
+        let opens = self.roll(4) == 0;
+        let claim = match opens {
+            true => Some(self.new_claim()?),
+            false if self.roll(2) == 0 => self.some_claim(memory).await?,
+            false => None,
+        };
         let launch = LaunchId::parse(format!("l-{}", self.roll(30)))?;
         let epoch = Epoch(1 + self.roll(3));
         let mut runners = Vec::new();
@@ -135,7 +141,7 @@ impl Calls {
             let (pool, launch) = (pool.clone(), launch.clone());
             runners.push(Runner { pool, launch, epoch, threshold, entered_at: self.now, ..intent(&id)? });
         }
-        let entry = self.entry("launched");
+        let (opened, entry) = (self.entry("opened"), self.entry("launched"));
         let member = |r: &Runner| Member { runner: r.id.clone(), epoch: r.epoch, warm: false };
         let after = claim.as_ref().map(|claim| claim.gaining(runners.iter().map(member)));
         let write = IntentsWrite {
@@ -144,10 +150,9 @@ impl Calls {
             only_if_used: (self.roll(4) == 0).then_some(2),
             runners: &runners,
             look_at: (self.roll(2) == 0).then_some(self.now),
-            claim: claim.as_ref().zip(after.as_ref()).map(|(before, after)| ClaimWrite {
-                before,
-                after,
-                entry: &entry,
+            claim: claim.as_ref().zip(after.as_ref()).map(|(before, after)| ClaimGain {
+                write: ClaimWrite { before, after, entry: &entry },
+                opening: opens.then_some(ClaimOpening { replaces: None, entry: &opened }),
             }),
             entry: &entry,
         };
@@ -175,11 +180,19 @@ impl Calls {
     }
 
     async fn take(&mut self, memory: &Shared, other: &Shared) -> Result<(String, Told)> {
-        let (runner, claim) = (self.some_runner(memory).await?, self.some_claim(memory).await?);
+        let opens = self.roll(3) == 0;
+        let claim = match opens {
+            true => Some(self.new_claim()?),
+            false => self.some_claim(memory).await?,
+        };
+        let runner = self.some_runner(memory).await?;
         let (Some(runner), Some(claim)) = (runner, claim) else { return self.open(memory, other).await };
         let (claim_after, runner_after) = taking(&claim, &runner);
-        let entry = self.entry("took");
-        let claim = ClaimWrite { before: &claim, after: &claim_after, entry: &entry };
+        let (opened, entry) = (self.entry("opened"), self.entry("took"));
+        let claim = ClaimGain {
+            write: ClaimWrite { before: &claim, after: &claim_after, entry: &entry },
+            opening: opens.then_some(ClaimOpening { replaces: None, entry: &opened }),
+        };
         let runner = RunnerWrite { before: &runner, after: &runner_after, look_at: None, entry: &entry };
         let mut answer = both!(memory, other, |on| on.take_idle(claim, runner));
         if self.roll(3) == 0 {
@@ -200,16 +213,21 @@ impl Calls {
     }
 
     async fn open(&mut self, memory: &Shared, other: &Shared) -> Result<(String, Told)> {
-        let id = format!("c-{}", self.roll(12));
-        let workflow = format!("gh-{}", self.roll(4));
-        let claim = Claim { opened_at: self.now, ..claim_of(&id, &workflow, self.pick(&POOLS)?)? };
+        let claim = self.new_claim()?;
         let replaces = match self.roll(2) {
             0 => memory.claim_by_key(&claim.key).await?.map(|claim| claim.id),
             _ => None,
         };
         let entry = self.entry("opened");
-        let answer = both!(memory, other, |on| on.open_claim(&claim, replaces.as_ref(), &entry));
+        let opening = ClaimOpening { replaces: replaces.as_ref(), entry: &entry };
+        let answer = both!(memory, other, |on| on.open_claim(&claim, opening));
         Ok((format!("open {claim:?} in the place of {replaces:?}"), answer))
+    }
+
+    fn new_claim(&mut self) -> Result<Claim> {
+        let id = format!("c-{}", self.roll(12));
+        let workflow = format!("gh-{}", self.roll(4));
+        Ok(Claim { opened_at: self.now, ..claim_of(&id, &workflow, self.pick(&POOLS)?)? })
     }
 
     async fn move_claim(&mut self, memory: &Shared, other: &Shared) -> Result<(String, Told)> {

@@ -1,0 +1,162 @@
+//! Opens a claim with what it gets at once: its first runner and the claim itself are one write. A claim that can't have all at
+//! once is opened before it takes anything, so that who comes later sees it and waits behind it.
+
+use crate::advance::ClaimNow;
+use crate::caller::Caller;
+use crate::control::Control;
+use crate::filling::Filling;
+use crate::launch::LaunchedShort;
+use crate::ports::entropy::fresh_claim;
+use crate::ports::ledger::{Opened, PoolRecord};
+use crate::refused::Refused;
+use motorpool_domain::claim::{Ask, Claim, ClaimKey, Opening, decide_opening};
+use motorpool_domain::{AuditEntry, ClaimId, Timestamp};
+
+/// How often a key that others claim at the same moment is looked at anew.
+const ATTEMPTS: usize = 8;
+
+pub(crate) enum OpenedClaim {
+    /// The same request had opened it before; or this one did.
+    Now(Box<ClaimNow>),
+    /// It asks for idle runners only, and there are none: nothing was written.
+    Empty { reason: String },
+}
+
+enum Attempt {
+    Opened {
+        id: ClaimId,
+        now: Option<Box<ClaimNow>>,
+    },
+    Empty {
+        reason: String,
+    },
+    /// Somebody else has the key, or moved the claim on.
+    Again,
+}
+
+impl Control {
+    pub(crate) async fn open(
+        &self,
+        caller: &Caller,
+        key: &ClaimKey,
+        record: &PoolRecord,
+        ask: &Ask,
+    ) -> Result<OpenedClaim, Refused> {
+        for _ in 0..ATTEMPTS {
+            let latest = self.ledger.claim_by_key(key).await?;
+            let replaces = match (decide_opening(latest.as_ref(), ask), latest) {
+                (Opening::Same, Some(claim)) => {
+                    return Ok(OpenedClaim::Now(Box::new(self.advance(&claim.id).await?)));
+                }
+                (Opening::Conflict, Some(claim)) => return Err(held_otherwise(key, &claim)),
+                (Opening::Same | Opening::Conflict, None) => None,
+                (Opening::New { replaces }, _) => replaces,
+            };
+            let draft = self.draft(caller, key, record, ask, replaces)?;
+            match self.open_draft(record, draft).await? {
+                Attempt::Opened { id, now } => {
+                    tracing::info!(claim = %id, pool = %key.pool, workflow = %key.workflow, owner = %key.owner, count = ask.count, "a claim was opened");
+                    let now = match now {
+                        Some(now) => now,
+                        None => Box::new(self.claim_now_record(&id).await?),
+                    };
+                    return Ok(OpenedClaim::Now(now));
+                }
+                Attempt::Empty { reason } => return Ok(OpenedClaim::Empty { reason }),
+                Attempt::Again => {}
+            }
+        }
+        Err(Refused::contended(&format!("the claim of workflow {} on pool {}", key.workflow, key.pool)))
+    }
+
+    fn draft(
+        &self,
+        caller: &Caller,
+        key: &ClaimKey,
+        record: &PoolRecord,
+        ask: &Ask,
+        replaces: Option<ClaimId>,
+    ) -> Result<Filling, Refused> {
+        let now = self.now();
+        let id = fresh_claim(self.entropy.as_ref())?;
+        let claim = Claim::open(id, key.clone(), ask.clone(), record.pool.rules.limits.wait, now);
+        let entry = AuditEntry {
+            at: now,
+            who: caller.actor(),
+            what: "opened".to_owned(),
+            from: None,
+            to: Some("pending".to_owned()),
+            why: format!("workflow {} asked for {} of pool {}", key.workflow, ask.count, key.pool),
+        };
+        Ok(Filling::draft(claim, replaces, entry))
+    }
+
+    async fn open_draft(&self, record: &PoolRecord, draft: Filling) -> Result<Attempt, Refused> {
+        if let Some(reason) = self.not_its_turn(record, &draft.claim).await? {
+            return self.open_waiting(draft, reason, None).await;
+        }
+        let hand = self.receive_idle(&record.pool, &draft.claim).await?;
+        // One runner comes whole or not at all; of several, the rest may have to be waited for.
+        let at_once = draft.claim.ask.count == 1 || hand.len() >= lacks(&draft.claim);
+        let id = draft.claim.id.clone();
+        let gathered = if at_once {
+            self.gather(&record.pool, draft, hand).await?
+        } else if self.wrote_opening(&draft, &draft.claim).await? {
+            self.gather_in_turn(record, Filling::of_ledger(draft.claim), hand).await?
+        } else {
+            self.give_back_all(&record.pool, hand).await?;
+            return Ok(Attempt::Again);
+        };
+        match gathered {
+            LaunchedShort::Enough(filling) => {
+                Ok(Attempt::Opened { id, now: filling.just_taken().map(Box::new) })
+            }
+            LaunchedShort::ClaimLost => Ok(Attempt::Again),
+            LaunchedShort::Short { filling, reason, not_before } => {
+                self.open_waiting(*filling, reason, not_before).await
+            }
+        }
+    }
+
+    /// It did not get all, and says why.
+    async fn open_waiting(
+        &self,
+        filling: Filling,
+        reason: String,
+        not_before: Option<Timestamp>,
+    ) -> Result<Attempt, Refused> {
+        let id = filling.claim.id.clone();
+        if filling.opening().is_none() {
+            self.note_waiting(&filling.claim, &reason, not_before).await?;
+            return Ok(Attempt::Opened { id, now: None });
+        }
+        if filling.claim.ask.idle_only {
+            return Ok(Attempt::Empty { reason });
+        }
+        let waiting = filling.claim.waiting_for(Some(reason), not_before);
+        let wrote = self.wrote_opening(&filling, &waiting).await?;
+        Ok(if wrote { Attempt::Opened { id, now: None } } else { Attempt::Again })
+    }
+
+    async fn wrote_opening(&self, draft: &Filling, claim: &Claim) -> Result<bool, Refused> {
+        let Some(opening) = draft.opening() else { return Ok(true) };
+        match self.ledger.open_claim(claim, opening).await? {
+            Opened::Done => Ok(true),
+            Opened::Lost { .. } => Ok(false),
+        }
+    }
+}
+
+fn lacks(claim: &Claim) -> usize {
+    usize::try_from(claim.short()).unwrap_or(usize::MAX)
+}
+
+fn held_otherwise(key: &ClaimKey, claim: &Claim) -> Refused {
+    Refused::conflict(
+        format!(
+            "workflow {} holds claim {} on pool {} already, asked for with other parameters",
+            key.workflow, claim.id, key.pool
+        ),
+        "release that claim first, or repeat its parameters",
+    )
+}

@@ -1,0 +1,75 @@
+//! Records written straight into a ledger, where a test or a benchmark needs more runners than it could bring up one by one.
+
+use anyhow::{Result, ensure};
+use motorpool_control::ports::ledger::{IntentsWrite, IntentsWritten, Ledger};
+use motorpool_control::token_sha256;
+use motorpool_domain::runner::{CleanProof, Credential, NewRunner, ProofKind, Runner, RunnerState};
+use motorpool_domain::spec::{Offer, Spec, Usage};
+use motorpool_domain::{Actor, AuditEntry, Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all of its machines say they are.
+pub const BOOT_ID: &str = "seeded";
+
+/// A runner that is clean, idle and just heard from, until `idle` is over.
+pub fn idle(pool: &PoolName, number: usize, kept: bool, idle: Duration, now: Timestamp) -> Result<Runner> {
+    let id = RunnerId::parse(format!("{pool}-{number:06}"))?;
+    let new = NewRunner {
+        pool: pool.clone(),
+        launch: LaunchId::parse(format!("l-seeded{number:06}"))?,
+        offer: Offer {
+            instance_type: "seeded".to_owned(),
+            usage: Usage::OnDemand,
+            spec: Spec { cpu: 2, memory_mb: 2048 },
+        },
+        kept,
+        hold: None,
+        epoch: Epoch::FIRST,
+        threshold: Threshold::in_(idle, now),
+        id,
+    };
+    let mut runner = Runner::intent(new, now);
+    runner.state = RunnerState::Idle;
+    runner.provider_id = Some(format!("seeded:{}", runner.id));
+    runner.credential = Some(Credential {
+        token_sha256: token_sha256(&token(&runner.id)),
+        machine_id: runner.id.to_string(),
+    });
+    runner.boot_id = Some(BOOT_ID.to_owned());
+    runner.proof = Some(CleanProof { how: ProofKind::NewMachine, at: now, task: None });
+    runner.seen_at = Some(now);
+    Ok(runner)
+}
+
+/// What the agent of a seeded runner would show.
+pub fn token(runner: &RunnerId) -> String {
+    format!("mp_runner_of_{runner}")
+}
+
+/// All of them, whatever the pool's own maximum.
+pub async fn write(ledger: &Arc<dyn Ledger>, runners: &[Runner], now: Timestamp) -> Result<()> {
+    let entry = AuditEntry {
+        at: now,
+        who: Actor::Control,
+        what: "seeded".to_owned(),
+        from: None,
+        to: Some("idle".to_owned()),
+        why: "for a measurement".to_owned(),
+    };
+    for some in runners.chunks(25) {
+        let Some(first) = some.first() else { continue };
+        let write = IntentsWrite {
+            pool: &first.pool,
+            max: u32::MAX,
+            only_if_used: None,
+            runners: some,
+            look_at: None,
+            claim: None,
+            entry: &entry,
+        };
+        let written = ledger.write_launch_intents(write).await?;
+        ensure!(written == IntentsWritten::Done, "runners were not seeded: {written:?}");
+    }
+    Ok(())
+}
