@@ -83,6 +83,8 @@ pub(crate) struct ConnectArgs {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
+const ON_AWS: &str = "With --ledger dynamodb";
+
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Where to listen; beyond loopback, use TLS
@@ -109,6 +111,12 @@ pub(crate) struct ServeArgs {
     /// Where the truth is kept
     #[arg(long, value_enum, default_value_t = LedgerKind::Embedded)]
     pub(crate) ledger: LedgerKind,
+    /// The table in DynamoDB; made if it is missing
+    #[arg(long, env = "MOTORPOOL_TABLE", default_value = "motorpool", value_name = "NAME", help_heading = ON_AWS)]
+    pub(crate) table: String,
+    /// What the names of the queues on SQS begin with; each is made when it is missing
+    #[arg(long, env = "MOTORPOOL_QUEUE_PREFIX", default_value = "motorpool", value_name = "PREFIX", help_heading = ON_AWS)]
+    pub(crate) queue_prefix: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -119,8 +127,11 @@ pub(crate) enum LogFormat {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LedgerKind {
-    /// In a file in the data directory
+    /// In a file in the data directory, for this process alone
     Embedded,
+    /// In DynamoDB, with the queues on SQS: any number of serves and functions may share it. Needs $MOTORPOOL_SERVER_SECRET
+    #[value(name = "dynamodb")]
+    DynamoDb,
 }
 
 #[derive(Debug, Args)]

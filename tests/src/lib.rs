@@ -1,11 +1,16 @@
-//! What the tests share: the contract suites of the ports, the black-box suite of the API, a real serve, a scripted agent.
+//! What the tests share: the contract suites of the ports, the black-box suite of the API, a real serve, a scripted agent, an
+//! emulated AWS.
 //! The tests themselves are in `tests/`.
 
 pub mod api;
 pub mod black_box;
 pub mod books;
 pub mod contracts;
+pub mod counting;
+pub mod emulated_aws;
 pub mod fake_agent;
+pub mod functions_target;
+pub mod seeded;
 pub mod serve;
 pub mod story;
 pub mod wait;

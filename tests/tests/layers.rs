@@ -44,6 +44,19 @@ fn the_domain_is_pure() -> Result<()> {
     Ok(())
 }
 
+/// A service is known by one crate: everybody else has a port.
+#[test]
+fn each_aws_service_has_one_crate_that_knows_it() -> Result<()> {
+    let metadata = workspace()?;
+    let (graph, members) = (graph(&metadata)?, members(&metadata));
+    for (sdk, owner) in [("aws-sdk-dynamodb", "motorpool-ledger"), ("aws-sdk-sqs", "motorpool-queues")] {
+        let knows = |member: &&String| graph.get(*member).is_some_and(|needs| needs.contains(sdk));
+        let who: Vec<&String> = members.iter().filter(knows).collect();
+        assert_eq!(who, [owner], "{sdk}");
+    }
+    Ok(())
+}
+
 /// It takes many minutes and gigabytes to build, and neither the demo nor the tests may ask that of anybody.
 #[test]
 fn the_default_build_has_no_ec2_sdk() -> Result<()> {
@@ -65,7 +78,9 @@ fn the_default_build_has_no_ec2_sdk() -> Result<()> {
 #[test]
 fn a_broken_rule_names_its_edge() {
     let graph = graph_of(&[
+        ("motorpool-aws", &["motorpool-domain"]),
         ("motorpool-domain", &["motorpool-wire", "serde"]),
+        ("motorpool-functions", &["motorpool-aws", "motorpool-http", "xtask"]),
         ("motorpool-wire", &["motorpool-domain"]),
         ("motorpool-ledger", &["motorpool-control", "motorpool-queues"]),
         ("motorpool-agent", &["motorpool-wire", "motorpool-control", "reqwest"]),
@@ -91,8 +106,10 @@ fn a_broken_rule_names_its_edge() {
         [
             "motorpool → xtask",
             "motorpool-agent → motorpool-control",
+            "motorpool-aws → motorpool-domain",
             "motorpool-backend-moon → motorpool-http",
             "motorpool-domain → motorpool-wire",
+            "motorpool-functions → xtask",
             "motorpool-ledger → motorpool-queues",
             "motorpool-new → motorpool-domain",
             "xtask → motorpool-domain",
@@ -119,8 +136,13 @@ fn rule(member: &str) -> (fn(&str) -> bool, &'static str) {
         backend if backend.starts_with("motorpool-backend-") => ADAPTER,
         "motorpool-http" => (|to| [CONTROL, DOMAIN, WIRE].contains(&to), "http → control, domain, wire"),
         AGENT => (|to| [DOMAIN, WIRE].contains(&to), "agent → domain, wire"),
-        "motorpool" | "motorpool-tests" => {
-            (|to| !["motorpool", "motorpool-tests", "xtask"].contains(&to), "cli and tests → any library")
+        "motorpool-aws" => (|_| false, "aws → nothing"),
+        "motorpool" | "motorpool-functions" | "motorpool-simulator" | "motorpool-tests" => (
+            |to| !["motorpool", "motorpool-bench", "motorpool-tests", "xtask"].contains(&to),
+            "cli, functions, simulator and tests → any library",
+        ),
+        "motorpool-bench" => {
+            (|to| !["motorpool", "xtask"].contains(&to), "bench → any library, and what the tests share")
         }
         "xtask" => (|_| false, "xtask → nothing"),
         _ => (|_| false, "a new crate → nothing, until tests/tests/layers.rs has a rule for it"),

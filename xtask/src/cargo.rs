@@ -40,6 +40,11 @@ impl Cargo {
         &self.target
     }
 
+    /// The workspace's folder.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The root source file of each library in the workspace.
     pub(crate) fn libraries(&self) -> &[PathBuf] {
         &self.libraries

@@ -1,15 +1,23 @@
 //! The project's chores, as `cargo xtask …`. It starts other programs and judges them by how they end; it does not
 //! know what they check.
 
+mod bench;
 mod cargo;
 mod clock;
 mod doctests;
+mod ministack;
+mod planted;
+mod soak;
 mod test;
 mod tools;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
+
+use cargo::Cargo;
+use ministack::{ENDPOINT, Ministack};
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The project's chores")]
@@ -20,10 +28,33 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
+    /// Run an AWS emulator on loopback until Ctrl-C, for tests that are started by hand
+    ///
+    /// It is ministack, installed once into `tools` in the target directory. Any endpoint like LocalStack's would do for the
+    /// tests as well: they only need to be told by MOTORPOOL_AWS_ENDPOINT.
+    Aws {
+        /// The port; without it, one that is free
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Measure: each benchmark prints one JSON object a line, ours beside its floor
+    Bench {
+        /// Only these: claim, sync, refresh, function
+        names: Vec<String>,
+    },
+    /// Plant known bugs in a copy of the tree, and demand that the simulator finds each within 1,000 seeds
+    Planted {
+        /// Only this one: a file of tests/planted, without `.patch`
+        name: Option<String>,
+    },
+    /// Run the simulator over as many seeds as asked
+    ///
+    /// It ends at the first seed that breaks an invariant, with its story; `--from N --seeds 1` runs that one again.
+    Soak(soak::Soak),
     /// Run every check: rustfmt, clippy, cargo-deny, the build of the binaries, all tests
     ///
-    /// It stops at the first one that fails. Missing tools (cargo-deny, cargo-nextest) are built once, into `tools` in
-    /// the target directory.
+    /// It stops at the first one that fails. Missing tools (cargo-deny, cargo-nextest) and the AWS emulator are made
+    /// once, into `tools` in the target directory.
     Test {
         /// Leave out cargo-deny, and the contract and end-to-end tests of `tests/`
         #[arg(long)]
@@ -33,16 +64,35 @@ enum Chore {
 
 fn main() -> ExitCode {
     let Arguments { chore } = Arguments::parse();
-    match chore {
-        Chore::Test { quick } => match test::run(quick) {
-            Ok(summary) => {
-                eprintln!("cargo xtask test: {summary}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("cargo xtask test: FAILED: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
+    let (name, outcome) = match chore {
+        Chore::Aws { port } => ("aws", aws(port)),
+        Chore::Bench { names } => ("bench", bench::run(&names)),
+        Chore::Planted { name } => ("planted", planted::run(name.as_deref())),
+        Chore::Soak(asked) => ("soak", soak::run(&asked)),
+        Chore::Test { quick } => ("test", test::run(quick)),
+    };
+    match outcome {
+        Ok(summary) => {
+            eprintln!("cargo xtask {name}: {summary}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("cargo xtask {name}: FAILED: {error:#}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn aws(port: Option<u16>) -> Result<String> {
+    let server = Ministack::start(&Cargo::find()?, port)?;
+    let endpoint = server.endpoint();
+    eprintln!("ministack answers at {endpoint} until Ctrl-C; its log is {}", server.log().display());
+    say(&format!("export {ENDPOINT}={endpoint}"));
+    Ok(format!("ministack ended with {}", server.wait()?))
+}
+
+/// For a shell to read.
+#[expect(clippy::print_stdout, reason = "the line is what the chore is asked for")]
+fn say(line: &str) {
+    println!("{line}");
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::cargo::{Cargo, must_succeed, output};
 use crate::clock::Stopwatch;
 use crate::doctests;
+use crate::ministack::{ENDPOINT, Ministack};
 use crate::tools::{DENY, NEXTEST};
 
 /// The advisory database is a few megabytes; beyond this the network counts as unreachable.
@@ -110,33 +111,46 @@ fn why_unreachable(mut fetch: Command) -> Result<Option<String>> {
     Ok((!status.success()).then(|| said.trim_end().to_owned()))
 }
 
+const BINARIES: [&str; 7] =
+    ["motorpool", "motorpool-agent", "provision", "claim", "release", "refresh", "gateway"];
+
 #[derive(Debug)]
 struct Binaries {
     motorpool: PathBuf,
     agent: PathBuf,
+    /// The directory that has all functions.
+    functions: PathBuf,
 }
 
 impl Binaries {
     /// Tells a test run where they are.
     fn name_in<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        let Self { motorpool, agent } = self;
-        command.env("MOTORPOOL_BIN", motorpool).env("MOTORPOOL_AGENT_BIN", agent)
+        let Self { motorpool, agent, functions } = self;
+        command
+            .env("MOTORPOOL_BIN", motorpool)
+            .env("MOTORPOOL_AGENT_BIN", agent)
+            .env("MOTORPOOL_FUNCTIONS_DIR", functions)
     }
 }
 
 fn build(cargo: &Cargo) -> Result<Binaries> {
-    let mut build = cargo.command(["build", "-p", "motorpool", "-p", "motorpool-agent"]);
+    // Of the whole workspace, as the tests are: then what they share with these is built once.
+    let mut build = cargo.command(["build", "--workspace"]);
+    for binary in BINARIES {
+        build.args(["--bin", binary]);
+    }
     let said = output(build.arg("--message-format=json-render-diagnostics"))?;
     let said = String::from_utf8(said).context("cargo build wrote something that is not UTF-8")?;
     let built = |name: &str| {
         let found = said.lines().find_map(|line| executable(line, name));
         found.with_context(|| format!("cargo build made no binary {name}"))
     };
-    Ok(Binaries { motorpool: built("motorpool")?, agent: built("motorpool-agent")? })
+    let functions = built("gateway")?.parent().context("the functions' directory")?.to_owned();
+    Ok(Binaries { motorpool: built("motorpool")?, agent: built("motorpool-agent")?, functions })
 }
 
 /// Where a binary of this name is, if a line of cargo's JSON says that it was made or is fresh.
-fn executable(line: &str, name: &str) -> Option<PathBuf> {
+pub(crate) fn executable(line: &str, name: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_it = message.pointer("/target/name")? == name;
     let path = message.get("executable")?.as_str()?;
@@ -148,8 +162,13 @@ fn tests(cargo: &Cargo, binaries: &Binaries, quick: bool) -> Result<()> {
     nextest.args(["nextest", "run", "--workspace"]);
     if quick {
         nextest.args(["--exclude", "motorpool-tests"]);
+        return must_succeed(binaries.name_in(&mut nextest));
     }
+    // One for all tests; it ends with this function, whatever becomes of them.
+    let aws = Ministack::start(cargo, None)?;
+    nextest.env(ENDPOINT, aws.endpoint());
     must_succeed(binaries.name_in(&mut nextest))
+        .with_context(|| format!("the log of the AWS emulator is {}", aws.log().display()))
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
-//! The data directory: the ledger's file, the admin token, the server's secret. Nobody else on the host may read them.
+//! The data directory: the ledger's file, the admin token, the server's secret, the name of this site. Nobody else on the host may
+//! read them.
 
 use crate::errors::Failure;
 use rand::Rng;
 use secrecy::SecretString;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const ADMIN_TOKEN: &str = "admin-token";
 const SERVER_SECRET: &str = "server-secret";
+const SITE: &str = "site";
+const LOCK: &str = "serve.lock";
 const ADMIN_TOKEN_VARIABLE: &str = "MOTORPOOL_ADMIN_TOKEN";
 /// A shorter one could be guessed.
 const SHORTEST_TOKEN: usize = 16;
@@ -52,6 +55,31 @@ impl DataDir {
 
     pub(super) fn server_secret(&self) -> Result<Vec<u8>, Failure> {
         self.private_file(SERVER_SECRET, || hex(&random::<32>()).into_bytes())
+    }
+
+    /// Tells the local machines of this directory from those of others on the same ledger.
+    pub(super) fn site(&self) -> Result<String, Failure> {
+        let bytes = self.private_file(SITE, || hex(&random::<6>()).into_bytes())?;
+        let site = String::from_utf8_lossy(&bytes).trim().to_owned();
+        if site.is_empty() || !site.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(Failure::failed(
+                format!("the file {SITE} in {} does not name a site", self.0.display()),
+                "put back its letters and digits: the machines that were launched here are known by them",
+            ));
+        }
+        Ok(site)
+    }
+
+    /// Held by one serve at a time, as long as the file is open. Nothing if another has it.
+    pub(super) fn lock(&self) -> Result<Option<File>, Failure> {
+        let path = self.0.join(LOCK);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(|error| cannot("make", &path, &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(cannot("lock", &path, &error)),
+        }
     }
 
     /// The file's content, made if it is missing. One that others can read is refused: it may be known already.

@@ -1,11 +1,13 @@
-//! `motorpool serve`: the whole control plane in one process, on the embedded ledger. Composes and runs; decides nothing.
+//! `motorpool serve`: the whole control plane in one process, on a ledger of its own or on one that it shares. Composes and runs;
+//! decides nothing.
 
 mod data_dir;
 mod listener;
 mod logging;
+mod stores;
 mod ticker;
 
-use crate::args::{LedgerKind, ServeArgs};
+use crate::args::ServeArgs;
 use crate::errors::{Failure, chain};
 use crate::pools_file::{self, PoolsFile};
 use data_dir::DataDir;
@@ -14,20 +16,15 @@ use motorpool_backend_local::{LocalBackend, LocalConfig};
 use motorpool_control::ports::backend::{Backends, OwnedMachines};
 use motorpool_control::ports::clock::SystemClock;
 use motorpool_control::ports::entropy::SystemEntropy;
-use motorpool_control::{Control, Parts, ServerSecret, Settings};
+use motorpool_control::{Control, Parts, Settings};
 use motorpool_domain::pool::BackendKind;
 use motorpool_http::auth::sha256;
 use motorpool_http::{Bells, Gate, HttpLimits, HttpState};
-use motorpool_ledger::DynamoLedger;
-use motorpool_ledger::embedded::EmbeddedEngine;
-use motorpool_ledger::table::ensure_table;
-use motorpool_queues::InProcessQueue;
 use secrecy::ExposeSecret;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-
-const TABLE: &str = "motorpool";
+use stores::{Place, Stores};
 
 /// Runs until it is told to stop, by SIGTERM or SIGINT.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
@@ -37,34 +34,31 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         Failure::failed(chain(&error), "the README shows a pools file; correct it and start again")
     })?;
     let data = DataDir::open(&args.data_dir)?;
-    let engine = match args.ledger {
-        LedgerKind::Embedded => open_ledger(data.path())?,
-    };
-    let client = engine.client();
-    ensure_table(&client, TABLE).await.map_err(|error| {
-        Failure::failed(chain(&error), "the ledger's file may be damaged or of another version")
-    })?;
+    let Stores { ledger, queue, secret, place } = stores::open(&args, &data, file.pools.keys()).await?;
     let listener = Listener::bind(&args).await?;
 
     let bells = Arc::new(Bells::default());
     let control = Arc::new(Control::new(Parts {
-        ledger: Arc::new(DynamoLedger::new(client, TABLE.to_owned())),
-        queue: Arc::new(InProcessQueue::default()),
+        ledger,
+        queue,
         backends: backends(&args, &data, &listener)?,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         doorbell: Arc::clone(&bells) as _,
-        secret: ServerSecret::new(&data.server_secret()?),
+        secret,
         settings: settings(&file),
     }));
     control.define_pools(&file.pools).await.map_err(refused)?;
     control.begin_listening().await.map_err(refused)?;
-    let announced = control.announce_all_idle().await.map_err(refused)?;
-    tracing::info!(
-        pools = file.pools.len(),
-        announced,
-        "the pools are defined and their idle runners announced"
-    );
+    tracing::info!(pools = file.pools.len(), "the pools are defined");
+    match &place {
+        Place::InProcess(_) => {
+            let announced = control.announce_all_idle().await.map_err(refused)?;
+            tracing::info!(announced, "the idle runners are announced");
+        }
+        // Those queues are still what they were.
+        Place::OnAws { .. } => {}
+    }
 
     let gate = gate(&file, &data)?;
     let router = motorpool_http::router(HttpState {
@@ -73,25 +67,17 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         bells: Arc::clone(&bells),
         limits: HttpLimits::default(),
     });
-    let ticker = ticker::start(control, engine, file.refresh);
+    let ticker = ticker::start(control, place, ticker::Every { refresh: file.refresh, sweep: file.sweep });
     let outcome = listener.serve(router, bells).await;
     ticker.stop().await;
     outcome
-}
-
-fn open_ledger(dir: &Path) -> Result<EmbeddedEngine, Failure> {
-    EmbeddedEngine::open(dir).map_err(|error| {
-        Failure::failed(
-            chain(&error),
-            "one serve owns a data directory: stop the other, or choose another --data-dir",
-        )
-    })
 }
 
 fn backends(args: &ServeArgs, data: &DataDir, listener: &Listener) -> Result<Backends, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("this program's own path can't be told: {error}"), ""))?;
     let local = LocalBackend::new(LocalConfig {
+        site: data.site()?,
         program,
         args: vec![OsString::from("agent")],
         root: data.path().join("runners"),

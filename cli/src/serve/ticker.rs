@@ -1,5 +1,6 @@
 //! Calls refresh again and again, and clears what has expired from the embedded ledger.
 
+use crate::serve::stores::Place;
 use motorpool_control::{Caller, Control, SweepWish};
 use motorpool_ledger::embedded::EmbeddedEngine;
 use std::sync::Arc;
@@ -17,19 +18,35 @@ pub(super) struct Ticker {
 /// Expired entries are hidden anyway: clearing them is housekeeping.
 const CLEAR_EVERY: Duration = Duration::from_secs(3600);
 
-pub(super) fn start(control: Arc<Control>, engine: EmbeddedEngine, every: Duration) -> Ticker {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Every {
+    pub(super) refresh: Duration,
+    pub(super) sweep: Duration,
+}
+
+pub(super) fn start(control: Arc<Control>, place: Place, every: Every) -> Ticker {
     let (stop, mut stopped) = watch::channel(());
     let task = tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(every);
+        let mut ticks = tokio::time::interval(every.refresh);
+        let mut sweeps = tokio::time::interval(every.sweep);
         let mut clearings = tokio::time::interval(CLEAR_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first pass sweeps: nobody knows what happened while no serve ran.
+        for interval in [&mut ticks, &mut sweeps] {
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
+        // The first pass sweeps: nobody knows what happened while no serve ran. And so do passes later on, by this process's own
+        // count: on a shared ledger others sweep, too, and none of them sees the machines of this host.
         let mut wish = SweepWish::Now;
         loop {
             tokio::select! {
+                biased;
                 _ = stopped.changed() => return,
+                _ = sweeps.tick() => wish = SweepWish::Now,
                 _ = ticks.tick() => wish = pass(&control, wish).await,
-                _ = clearings.tick() => clear(&engine).await,
+                _ = clearings.tick() => match &place {
+                    Place::InProcess(engine) => clear(engine).await,
+                    // DynamoDB does so by itself.
+                    Place::OnAws { .. } => {}
+                },
             }
         }
     });

@@ -29,6 +29,8 @@ use error::{Failure, blocking};
 
 #[derive(Debug, Clone)]
 pub struct LocalConfig {
+    /// Tells this host's machines from those of other hosts, whose control planes may share the ledger. The same after a restart.
+    pub site: String,
     /// The agent's program, and what comes before its own command `run`.
     pub program: PathBuf,
     pub args: Vec<OsString>,
@@ -57,6 +59,15 @@ impl LocalBackend {
         Root::new(self.config.root.clone())
     }
 
+    fn provider_id(&self, runner: &RunnerId) -> String {
+        format!("local:{}:{runner}", self.config.site)
+    }
+
+    /// Whether the record names a machine of another host: here is nothing to see of it, and nothing to end.
+    fn is_elsewhere(&self, runner: &Runner) -> bool {
+        runner.provider_id.as_ref().is_some_and(|id| *id != self.provider_id(&runner.id))
+    }
+
     async fn end(&self, runner: &RunnerId) -> Result<Presence, BackendError> {
         ending::end(self.root(), &self.agents, runner)
             .await
@@ -73,23 +84,37 @@ impl Backend for LocalBackend {
         blocking(move || backend.launch(&tag, &secret))
             .await
             .map_err(|failure| LaunchError::Unconfirmed(Box::new(failure)))??;
-        Ok(Launched { provider_id: provider_id(&runner.id) })
+        Ok(Launched { provider_id: self.provider_id(&runner.id) })
     }
 
     /// An agent that was started a moment ago has no lock yet: it is there, too.
     async fn describe(&self, runner: &Runner) -> Result<Presence, BackendError> {
+        if self.is_elsewhere(runner) {
+            return Ok(Presence::Unknown);
+        }
         if self.agents.alive(&runner.id) {
             return Ok(Presence::There);
         }
         let (root, id) = (self.root(), runner.id.clone());
-        let held = blocking(move || root.find(&id)?.map_or(Ok(false), |dir| dir.lock().held()))
+        let held = blocking(move || root.find(&id)?.map(|dir| dir.lock().held()).transpose())
             .await
             .and_then(|held| held)
             .map_err(|failure| failure.while_trying(format!("look for the agent of {}", runner.id)))?;
-        Ok(if held { Presence::There } else { Presence::Gone })
+        Ok(match held {
+            Some(true) => Presence::There,
+            Some(false) => Presence::Gone,
+            // Never launched, or launched by another host whose answer is not noted yet.
+            None if runner.provider_id.is_none() => Presence::Unknown,
+            None => Presence::Gone,
+        })
     }
 
+    /// One that names no machine and has none here counts as gone. If another host has one all the same, that host's sweep finds it
+    /// without a live record.
     async fn ensure_gone(&self, runner: &Runner) -> Result<Presence, BackendError> {
+        if self.is_elsewhere(runner) {
+            return Ok(Presence::Unknown);
+        }
         self.end(&runner.id).await
     }
 
@@ -100,7 +125,13 @@ impl Backend for LocalBackend {
             .and_then(|tags| tags)
             .map_err(|failure| failure.while_trying(format!("list the machines of pool {pool}")))?;
         let of_pool = tags.into_iter().filter(|tag| &tag.pool == pool);
-        Ok(of_pool.map(|tag| Machine { provider_id: provider_id(&tag.runner), runner: tag.runner }).collect())
+        Ok(of_pool
+            .map(|tag| Machine { provider_id: self.provider_id(&tag.runner), runner: tag.runner })
+            .collect())
+    }
+
+    fn answers_for(&self, runner: &Runner) -> bool {
+        !self.is_elsewhere(runner)
     }
 
     async fn discard(&self, machine: &Machine) -> Result<(), BackendError> {
@@ -138,7 +169,7 @@ impl LocalBackend {
     }
 
     fn command(&self, tag: &Tag, dir: &RunnerDir) -> Result<Command, Failure> {
-        let LocalConfig { program, args, root: _, server_url, ca_file } = self.config.as_ref();
+        let LocalConfig { site: _, program, args, root: _, server_url, ca_file } = self.config.as_ref();
         let mut command = Command::new(program);
         command.args(args).arg("run");
         command.arg("--server").arg(server_url);
@@ -160,8 +191,4 @@ impl LocalBackend {
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         Ok(command)
     }
-}
-
-fn provider_id(runner: &RunnerId) -> String {
-    format!("local:{runner}")
 }

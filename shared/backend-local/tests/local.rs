@@ -17,6 +17,7 @@ use motorpool_domain::{Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp
 use rustix::process::{Pid, Signal, getpgid, kill_process};
 use tempfile::TempDir;
 
+const SITE: &str = "here";
 const SECRET: &str = "canary-of-the-launch";
 
 /// Nobody comes near it, unless the machine hangs.
@@ -31,7 +32,7 @@ async fn launching_twice_makes_one_process_and_repeats_the_answer() -> Result<()
     let pid = host.agent(&runner).await?;
     let third = launch(&backend, &runner).await?;
     for launched in [first?, second?, third] {
-        ensure!(launched.provider_id == format!("local:{}", runner.id));
+        ensure!(Some(launched.provider_id) == runner.provider_id);
     }
     ensure!(host.agent(&runner).await? == pid, "another agent took over");
     ensure!(marked(&host.dir(&runner))? == [pid], "there is more than the one process");
@@ -246,7 +247,7 @@ async fn the_inventory_lists_a_pools_machines_running_or_not_and_discard_ends_th
     fs::write(host.root().join("r-broken/machine.json"), "{")?;
     fs::write(host.root().join("r-file"), "")?;
     let expected = [first, second]
-        .map(|runner| Machine { runner: runner.id.clone(), provider_id: format!("local:{}", runner.id) });
+        .map(|runner| Machine { runner: runner.id.clone(), provider_id: provider_id(SITE, &runner.id) });
     ensure!(backend.inventory(&small).await? == expected);
     // By another process that never heard of them.
     let next = host.backend("polite");
@@ -257,6 +258,44 @@ async fn the_inventory_lists_a_pools_machines_running_or_not_and_discard_ends_th
     ensure!(backend.inventory(&small).await?.is_empty());
     ensure!(backend.describe(third).await? == Presence::There, "another pool's is untouched");
     ended(&backend, third).await
+}
+
+#[tokio::test]
+async fn a_machine_of_another_site_is_unknown_and_left_alone() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let here = runner("small")?;
+    launch(&backend, &here).await?;
+    let pid = host.agent(&here).await?;
+    // Two hosts launched one intent, and the other's answer was noted.
+    let there = Runner { provider_id: Some(provider_id("there", &here.id)), ..here.clone() };
+    ensure!(backend.answers_for(&here) && !backend.answers_for(&there));
+    ensure!(backend.describe(&there).await? == Presence::Unknown);
+    ensure!(backend.ensure_gone(&there).await? == Presence::Unknown);
+    ensure!(exists(pid), "the sweep ends it, by its inventory");
+    let listed = backend.inventory(&here.pool).await?;
+    ensure!(listed == [Machine { runner: here.id.clone(), provider_id: provider_id(SITE, &here.id) }]);
+    for machine in &listed {
+        backend.discard(machine).await?;
+    }
+    ensure!(!exists(pid));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_intent_that_nobody_launched_is_unknown_and_can_be_ended() -> Result<()> {
+    let host = Host::new()?;
+    let backend = host.backend("polite");
+    let intent = Runner { provider_id: None, ..runner("small")? };
+    ensure!(backend.describe(&intent).await? == Presence::Unknown, "another host may launch it just now");
+    ensure!(backend.ensure_gone(&intent).await? == Presence::Gone);
+    launch(&backend, &intent).await?;
+    let pid = host.agent(&intent).await?;
+    ensure!(backend.describe(&intent).await? == Presence::There, "its answer need not be noted");
+    kill_process(pid, Signal::KILL)?;
+    eventually("the agent is gone", async || Ok(backend.describe(&intent).await? == Presence::Gone)).await?;
+    ensure!(backend.ensure_gone(&intent).await? == Presence::Gone);
+    Ok(())
 }
 
 #[tokio::test]
@@ -334,6 +373,7 @@ impl Host {
     fn config(&self, manner: &str) -> LocalConfig {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in-agent.sh");
         LocalConfig {
+            site: SITE.to_owned(),
             program: "sh".into(),
             args: vec![script.into(), manner.into()],
             root: self.root(),
@@ -441,6 +481,11 @@ fn pool(name: &PoolName) -> Pool {
     }
 }
 
+fn provider_id(site: &str, runner: &RunnerId) -> String {
+    format!("local:{site}:{runner}")
+}
+
+/// As its record is once the launch is noted.
 fn runner(pool: &str) -> Result<Runner> {
     static MADE: AtomicU32 = AtomicU32::new(1);
     let n = MADE.fetch_add(1, Ordering::SeqCst);
@@ -455,5 +500,6 @@ fn runner(pool: &str) -> Result<Runner> {
         epoch: Epoch::FIRST,
         threshold: Threshold::in_(Duration::from_secs(600), now),
     };
-    Ok(Runner::intent(new, now))
+    let intent = Runner::intent(new, now);
+    Ok(Runner { provider_id: Some(provider_id(SITE, &intent.id)), ..intent })
 }
