@@ -1,6 +1,7 @@
 //! A real `motorpool serve` with a data directory of its own. Whatever becomes of the test, none of its processes outlives it.
 
 use crate::api::Api;
+use crate::functions_target::SharedLedger;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ pub const ADMIN_TOKEN: &str = "mp_admin_for_tests_only_0123456789";
 pub struct Serve {
     dir: TempDir,
     args: Vec<OsString>,
+    environment: Vec<(String, String)>,
     child: Child,
     api: Api,
 }
@@ -26,10 +28,25 @@ impl Serve {
 
     /// In a directory that may hold something already, with more arguments.
     pub fn start_in(dir: TempDir, pools: &str, args: Vec<OsString>) -> Result<Self> {
+        Self::start_with(dir, pools, args, Vec::new())
+    }
+
+    /// On a ledger that others have too.
+    pub fn start_on(ledger: &SharedLedger, pools: &str) -> Result<Self> {
+        let args = ["--ledger", "dynamodb"].map(OsString::from).to_vec();
+        Self::start_with(fresh_dir()?, pools, args, ledger.environment_outside()?)
+    }
+
+    fn start_with(
+        dir: TempDir,
+        pools: &str,
+        args: Vec<OsString>,
+        environment: Vec<(String, String)>,
+    ) -> Result<Self> {
         std::fs::write(dir.path().join("pools.toml"), pools).context("the pools file")?;
-        let (child, url) = spawn(dir.path(), "127.0.0.1:0", &args)?;
+        let (child, url) = spawn(dir.path(), "127.0.0.1:0", &args, &environment)?;
         let api = Api::new(url, ADMIN_TOKEN)?;
-        Ok(Self { dir, args, child, api })
+        Ok(Self { dir, args, environment, child, api })
     }
 
     pub fn api(&self) -> &Api {
@@ -54,7 +71,7 @@ impl Serve {
     /// Starts again where it was: the same data, the same address, which its agents know.
     pub fn start_again(&mut self) -> Result<()> {
         let address = self.api.base().trim_start_matches("http://").to_owned();
-        let (child, url) = spawn(self.dir.path(), &address, &self.args)?;
+        let (child, url) = spawn(self.dir.path(), &address, &self.args, &self.environment)?;
         ensure!(url == self.api.base(), "it listens on {url}");
         self.child = child;
         Ok(())
@@ -147,7 +164,12 @@ pub fn fresh_dir() -> Result<TempDir> {
     TempDir::with_prefix("motorpool-test-").context("a directory for the test")
 }
 
-fn spawn(dir: &Path, listen: &str, args: &[OsString]) -> Result<(Child, String)> {
+fn spawn(
+    dir: &Path,
+    listen: &str,
+    args: &[OsString],
+    environment: &[(String, String)],
+) -> Result<(Child, String)> {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("serve.log"))?;
     let mut child = Command::new(binary()?)
         .args(["serve", "--listen", listen, "--data-dir"])
@@ -156,6 +178,7 @@ fn spawn(dir: &Path, listen: &str, args: &[OsString]) -> Result<(Child, String)>
         .arg(dir.join("pools.toml"))
         .args(args)
         .env("MOTORPOOL_ADMIN_TOKEN", ADMIN_TOKEN)
+        .envs(environment.iter().cloned())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)

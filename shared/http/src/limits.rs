@@ -17,6 +17,13 @@ pub struct HttpLimits {
     pub request: Duration,
     /// How long a long poll may ask to wait.
     pub longest_wait: Duration,
+    /// How long `GET /claims/{claim}` is held at most, whatever it asked for; then it tells what is.
+    pub claim_hold: Duration,
+    /// The same of a sync; zero where it is answered at once.
+    pub sync_hold: Duration,
+    /// How often a held claim is looked at although no bell rang: a ring may be lost, or come from another process. Each look asks
+    /// the ledger some things, and many may wait.
+    pub recheck: Duration,
     pub api_at_once: usize,
     /// Requests that may wait, `GET /claims/{claim}`: counted apart, so that those who wait keep nobody from working.
     pub waits_at_once: usize,
@@ -30,6 +37,9 @@ impl Default for HttpLimits {
             sync_body_bytes: 256 * 1024,
             request: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
+            claim_hold: Duration::from_secs(60),
+            sync_hold: Duration::from_secs(60),
+            recheck: Duration::from_secs(5),
             api_at_once: 512,
             waits_at_once: 512,
             agents_at_once: 20_000,

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use site::{ADMIN, RUNNER, TEAM, site};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 const OPEN: [&str; 4] = ["/health", "/ready", "/api/v1/openapi.json", "/api/v1/agent/bootstrap"];
 
@@ -225,6 +226,27 @@ async fn a_claim_is_followed_by_long_polls_from_provision_to_release() {
     assert_eq!(released["state"], "released");
     let idle = site.work().await;
     assert_eq!(idle["state"], "idle");
+}
+
+/// Where an answer is not held, asking to wait is no mistake. An answer that were held would be given up by the limit.
+#[tokio::test]
+async fn an_answer_is_held_no_longer_than_the_deployment_may() {
+    let limits = HttpLimits {
+        claim_hold: Duration::ZERO,
+        sync_hold: Duration::ZERO,
+        request: Duration::from_secs(10),
+        ..HttpLimits::default()
+    };
+    let site = site(limits).with_a_machine().await;
+    site.work().await;
+    let idle = site.sync(&json!({"epoch": 2}), 60_000).await;
+    assert_eq!((&idle["state"], &idle["task"]), (&json!("idle"), &Value::Null));
+    let ask = json!({"workflow": "gh-1", "pool": "macs", "count": 2});
+    let claim = site.ask("POST", "/api/v1/provision", TEAM, &ask).await.json(202);
+    let path = format!("/api/v1/claims/{}", claim["claim"].as_str().unwrap());
+    let followed = site.ask("GET", &format!("{path}?wait=60"), TEAM, &Value::Null).await.json(200);
+    assert_eq!(followed["state"], "pending");
+    site.ask("GET", &format!("{path}?wait=61"), TEAM, &Value::Null).await.json(400);
 }
 
 #[tokio::test]

@@ -47,14 +47,13 @@ pub async fn one_idle_runner_is_taken_now(target: &Target) -> Result<()> {
 pub async fn following_ends_as_soon_as_the_claim_is_ready(target: &Target) -> Result<()> {
     let (pool, mut agents) = target.idle_pool("follow", 1).await?;
     let claim = target.api.provision("follow", &pool, 1).await?;
-    let path = format!("claims/{}?wait=60", text(&claim, "claim"));
     let agent = agents.first_mut().context("an agent")?;
-    let (followed, worked) = tokio::join!(target.api.get(&path), agent.work_until("running"));
+    let (followed, worked) = tokio::join!(target.followed(&claim), agent.work_until("running"));
     worked?;
-    let followed = followed?.expect(200)?;
+    let followed = followed?;
     ensure!(followed["state"] == "ready", "the wait ended with {followed}");
     // An ended wait, and none at all, are answered at once.
-    ensure!(target.api.get(&path).await?.expect(200)?["state"] == "ready", "the same again");
+    ensure!(target.followed(&claim).await?["state"] == "ready", "the same again");
     Ok(())
 }
 
@@ -78,10 +77,9 @@ pub async fn following_tells_what_is_when_the_time_is_over(target: &Target) -> R
 pub async fn following_ends_when_the_claim_is_released(target: &Target) -> Result<()> {
     let pool = target.metal_pool("leave", json!({})).await?;
     let claim = target.api.provision("leave", &pool, 1).await?;
-    let path = format!("claims/{}?wait=60", text(&claim, "claim"));
-    let (followed, released) = tokio::join!(target.api.get(&path), target.api.release("leave"));
+    let (followed, released) = tokio::join!(target.followed(&claim), target.api.release("leave"));
     released?;
-    let followed = followed?.expect(200)?;
+    let followed = followed?;
     ensure!(followed["state"] == "released", "{followed}");
     Ok(())
 }

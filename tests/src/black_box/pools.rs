@@ -40,6 +40,7 @@ pub async fn a_pool_is_made_shown_changed_and_deleted(target: &Target) -> Result
 }
 
 pub async fn a_pool_of_the_file_is_changed_there_alone(target: &Target) -> Result<()> {
+    target.at_rest(SMALL).await?;
     let watch = Watch::over(target, &[METAL, SMALL]).await?;
     for (name, max) in [(METAL, METAL_MAX), (SMALL, SMALL_MAX)] {
         let pool = target.api.pool(name).await?;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 /// The shape that tools outside rely on, from the first answer to the last.
 pub async fn a_claim_has_its_fixed_shape_from_pending_to_released(target: &Target) -> Result<()> {
+    target.at_rest(SMALL).await?;
     let workflow = target.name("shape");
     let ask = json!({"workflow": workflow, "pool": SMALL, "count": 2});
     let opened = target.api.post("provision", ask).await?.expect(202)?;
@@ -129,6 +130,7 @@ pub async fn a_claim_that_waits_says_why_and_gets_what_comes(target: &Target) ->
 }
 
 pub async fn idle_runners_come_before_new_ones(target: &Target) -> Result<()> {
+    target.at_rest(SMALL).await?;
     let first = target.api.provision(&target.name("first"), SMALL, 1).await?;
     let first = target.settled(&first).await?;
     let runner = only_member(&first)?;
@@ -150,6 +152,7 @@ pub async fn idle_runners_come_before_new_ones(target: &Target) -> Result<()> {
 }
 
 pub async fn the_maximum_holds_and_who_waits_is_next(target: &Target) -> Result<()> {
+    target.at_rest(SMALL).await?;
     let all = target.api.provision(&target.name("all"), SMALL, SMALL_MAX).await?;
     let all = target.settled(&all).await?;
     ensure!(all["state"] == "ready", "{all}");
@@ -168,8 +171,11 @@ pub async fn the_maximum_holds_and_who_waits_is_next(target: &Target) -> Result<
 
 /// The claim was given away before its machine came: the machine joins the pool instead.
 pub async fn a_claim_released_while_its_runner_starts_leaves_an_idle_runner(target: &Target) -> Result<()> {
-    let workflow = target.name("hasty");
-    let claim = target.api.provision(&workflow, SMALL, 1).await?;
+    // Of its own, so that no machine is there yet.
+    let (workflow, pool) = (target.name("hasty"), target.name("hasty"));
+    let settings = json!({"backend": "local", "max": 1, "cpu": 1, "memory_mb": 512, "heartbeat_seconds": 3});
+    target.api.put(&format!("pools/{pool}"), settings).await?.expect(200)?;
+    let claim = target.api.provision(&workflow, &pool, 1).await?;
     let runner = only_member(&claim)?;
     target.api.release(&workflow).await?;
     let idle = target.runner_in(&runner, "idle").await?;

@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 
 pub async fn a_provision_with_bad_values_is_refused(target: &Target) -> Result<()> {
+    target.at_rest(SMALL).await?;
     let watch = Watch::over(target, &[SMALL]).await?;
     for (field, value, named) in [
         ("count", json!(0), "count"),

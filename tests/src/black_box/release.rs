@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 pub async fn a_released_runner_is_cleaned_and_idle_again(target: &Target) -> Result<()> {
+    target.at_rest(SMALL).await?;
     let workflow = target.name("give-back");
     let claim = target.api.provision(&workflow, SMALL, 1).await?;
     let claim = target.settled(&claim).await?;

@@ -41,6 +41,7 @@ pub async fn a_registered_machine_gets_its_secret_once(target: &Target) -> Resul
 }
 
 pub async fn a_machine_is_registered_only_where_it_can_be(target: &Target) -> Result<()> {
+    target.at_rest(SMALL).await?;
     let pool = target.metal_pool("full", json!({"max": 1})).await?;
     register(&target.api, &pool, &target.name("full-1"), json!({})).await?;
     let watch = Watch::over(target, &[&pool, SMALL]).await?;

@@ -16,6 +16,7 @@ pub const TEAM_A: &str = "team-a";
 pub const TEAM_B: &str = "team-b";
 const TOKEN_A: &str = "mp_team_a_for_tests_only_0123456789";
 const TOKEN_B: &str = "mp_team_b_for_tests_only_0123456789";
+const REFRESH_S: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -23,15 +24,34 @@ pub struct Target {
     pub api: Api,
     pub team_a: Api,
     pub team_b: Api,
+    pub(super) habits: Habits,
     /// Sets what this run makes apart from what an earlier one left.
     run: String,
 }
 
+/// In what two targets may differ by design. Everything else they have in common, to the word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Habits {
+    /// One process: it holds an answer for as long as it is asked to, and turns a flood away itself.
+    Process,
+    /// Functions: they hold an answer more briefly, a sync not at all, and the platform in front of them may turn a flood away in
+    /// words of its own.
+    Functions,
+}
+
 impl Target {
     pub fn new(operator: Api, run: &str) -> Self {
+        Self::with(Habits::Process, operator, run)
+    }
+
+    pub fn of_functions(operator: Api, run: &str) -> Self {
+        Self::with(Habits::Functions, operator, run)
+    }
+
+    fn with(habits: Habits, operator: Api, run: &str) -> Self {
         let team_a = operator.as_who(Some(TOKEN_A));
         let team_b = operator.as_who(Some(TOKEN_B));
-        Self { api: operator, team_a, team_b, run: run.to_owned() }
+        Self { api: operator, team_a, team_b, habits, run: run.to_owned() }
     }
 
     /// The pools file that a target must have been started with.
@@ -39,7 +59,7 @@ impl Target {
         let (a, b) = (sha256_hex(TOKEN_A), sha256_hex(TOKEN_B));
         format!(
             r#"
-            refresh_seconds = 5
+            refresh_seconds = {REFRESH_S}
             [resource_classes]
             large = {{ cpu = 4, memory_mb = 8192 }}
             [teams.{TEAM_A}]
@@ -51,12 +71,25 @@ impl Target {
             max = {SMALL_MAX}
             cpu = 2
             memory_mb = 2048
+            # Where another control plane took or released a machine, its agent hears of it at its next sync.
+            heartbeat_seconds = 3
+            # Longer than all cases together.
+            idle_minutes = 60
             [pools.{METAL}]
             backend = "bare_metal"
             max = {METAL_MAX}
             cleanup_cmd = "true"
             "#
         )
+    }
+
+    /// What functions have in place of what stands above the pools in the file.
+    pub fn settings() -> Value {
+        json!({
+            "refresh_seconds": REFRESH_S,
+            "teams": {TEAM_A: [sha256_hex(TOKEN_A)], TEAM_B: [sha256_hex(TOKEN_B)]},
+            "resource_classes": {"large": {"cpu": 4, "memory_mb": 8192}},
+        })
     }
 
     /// A name that no other run uses.
@@ -91,12 +124,32 @@ impl Target {
         Ok((pool, agents))
     }
 
+    /// A claim, followed for as long as the target may be asked to wait. One that may answer sooner is asked again.
+    pub async fn followed(&self, claim: &Value) -> Result<Value> {
+        let path = format!("claims/{}?wait=60", text(claim, "claim"));
+        loop {
+            let claim = self.api.get(&path).await?.expect(200)?;
+            if claim["state"] != "pending" || self.habits == Habits::Process {
+                return Ok(claim);
+            }
+        }
+    }
+
     /// The claim, once it is no longer pending.
     pub async fn settled(&self, claim: &Value) -> Result<Value> {
         let id = text(claim, "claim");
         until(&format!("claim {id} is no longer pending"), async || {
             let claim = self.api.get(&format!("claims/{id}?wait=20")).await?.expect(200)?;
             Ok((claim["state"] != "pending").then_some(claim))
+        })
+        .await
+    }
+
+    /// Waits until nothing that an earlier case left in this pool moves any more: all of its runners are idle.
+    pub async fn at_rest(&self, pool: &str) -> Result<()> {
+        until(&format!("pool {pool} is at rest"), async || {
+            let runners = self.api.runners(pool).await?;
+            Ok(runners.iter().all(|runner| runner["state"] == "idle").then_some(()))
         })
         .await
     }

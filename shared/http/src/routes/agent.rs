@@ -32,7 +32,7 @@ pub(super) async fn bootstrap(
 
 /// Tells what the agent observes, and asks what should be
 ///
-/// With `wait_ms` the answer waits for something new to say, at most a minute.
+/// With `wait_ms` the answer waits for something new to say, at most a minute. On some deployments it comes at once.
 #[utoipa::path(
     post, path = "/agent/sync", operation_id = "sync_agent", tag = "agent",
     request_body = SyncRequest, security(("runner" = [])),
@@ -43,7 +43,7 @@ pub(super) async fn sync(
     State(app): State<App>,
     Body(request): Body<SyncRequest>,
 ) -> Answer<SyncAnswer> {
-    let wait = Duration::from_millis(request.wait_ms).min(app.limits.longest_wait);
+    let wait = Duration::from_millis(request.wait_ms).min(app.limits.sync_hold);
     let listening = app.bells.listen(Bell::Runner(request.runner.clone()));
     let patience = Patience { wait, recheck: wait, margin: app.limits.request };
     let answer = long_poll(listening, patience, || async {

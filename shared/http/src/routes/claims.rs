@@ -17,9 +17,6 @@ use serde::Deserialize;
 use std::time::Duration;
 use utoipa::IntoParams;
 
-/// A ring may be lost, or come from another process. Not often: each look asks the ledger some things, and many may wait.
-const RECHECK: Duration = Duration::from_secs(5);
-
 /// Asks for runners
 ///
 /// Takes idle ones that fit and launches the shortfall. Asking again with the same parameters gives the same claim.
@@ -74,7 +71,8 @@ pub(super) struct Follow {
 
 /// Shows a claim
 ///
-/// With `wait` it answers as soon as the claim is no longer pending, or when the time is over.
+/// With `wait` it answers as soon as the claim is no longer pending, or when the time is over; on some deployments that is sooner
+/// than asked.
 #[utoipa::path(
     get, path = "/claims/{claim}", operation_id = "view_claim", tag = "claims",
     params(("claim" = String, Path, description = "`c-…`"), Follow),
@@ -94,7 +92,8 @@ pub(super) async fn follow(
         ));
     }
     let listening = app.bells.listen(Bell::Claim(claim.clone()));
-    let patience = Patience { wait, recheck: RECHECK, margin: app.limits.request };
+    let wait = wait.min(app.limits.claim_hold);
+    let patience = Patience { wait, recheck: app.limits.recheck, margin: app.limits.request };
     let view = long_poll(listening, patience, || async {
         let view = app.control.view_claim(&caller, &claim).await?;
         Ok(if view.state == "pending" { Look::Unsettled(view) } else { Look::Settled(view) })

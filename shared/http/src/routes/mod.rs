@@ -30,14 +30,16 @@ pub(crate) fn all(limits: &HttpLimits) -> OpenApiRouter<App> {
         body_bytes,
         sync_body_bytes,
         request,
-        longest_wait,
+        longest_wait: _,
+        claim_hold,
+        sync_hold,
+        recheck: _,
         api_at_once,
         waits_at_once,
         agents_at_once,
     } = *limits;
-    let waiting = request.saturating_add(longest_wait);
     let api = Lane::new(api_at_once, request);
-    let waits = Lane::new(waits_at_once, waiting);
+    let waits = Lane::new(waits_at_once, request.saturating_add(claim_hold));
     let agents = Lane::new(agents_at_once, request);
     // Of their own, so that they answer while the API is full.
     let service = Lane::new(api_at_once, request);
@@ -48,7 +50,7 @@ pub(crate) fn all(limits: &HttpLimits) -> OpenApiRouter<App> {
         .merge(limited(OpenApiRouter::default().routes(routes!(agent::bootstrap)), &agents, body_bytes))
         .merge(limited(
             OpenApiRouter::default().routes(routes!(agent::sync)),
-            &agents.lasting(waiting),
+            &agents.lasting(request.saturating_add(sync_hold)),
             sync_body_bytes,
         ))
         .merge(limited(OpenApiRouter::default().routes(routes!(service::document)), &service, body_bytes));

@@ -1,0 +1,73 @@
+//! The control plane of a function: on DynamoDB and SQS, with no machine of its own. It reads no environment.
+
+use crate::http;
+use crate::settings::FromEnvironment;
+use aws_types::SdkConfig;
+use axum::Router;
+use motorpool_control::ports::backend::{Backends, Elsewhere, OwnedMachines};
+use motorpool_control::ports::clock::SystemClock;
+use motorpool_control::ports::entropy::SystemEntropy;
+use motorpool_control::ports::ledger::Ledger;
+use motorpool_control::ports::queue::Queue;
+use motorpool_control::{Control, Parts, ServerSecret, Settings};
+use motorpool_domain::pool::BackendKind;
+use motorpool_domain::spec::Spec;
+use motorpool_http::auth::sha256;
+use motorpool_http::{Bells, Gate, HttpState};
+use motorpool_ledger::DynamoLedger;
+use motorpool_queues::SqsQueues;
+use secrecy::ExposeSecret;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub struct Plane {
+    control: Arc<Control>,
+    gate: Gate,
+    bells: Arc<Bells>,
+}
+
+/// Of a pool that does not say what its machines have: little, so that nobody is promised more than there is.
+const PLAIN_MACHINE: Spec = Spec { cpu: 1, memory_mb: 1024 };
+
+impl Plane {
+    /// Makes the clients, and calls nobody yet.
+    pub fn on_aws(aws: &SdkConfig, from: FromEnvironment) -> Self {
+        let ledger = Arc::new(DynamoLedger::on_aws(aws, &from.table));
+        let queue = Arc::new(SqsQueues::on_aws(aws, &from.queue_prefix));
+        Self::new(ledger, queue, from)
+    }
+
+    /// On any ledger and queue.
+    pub fn new(ledger: Arc<dyn Ledger>, queue: Arc<dyn Queue>, from: FromEnvironment) -> Self {
+        let FromEnvironment { table: _, queue_prefix: _, admin_token, server_secret, settings } = from;
+        let bells = Arc::new(Bells::default());
+        let control = Control::new(Parts {
+            ledger,
+            queue,
+            backends: Backends::default()
+                .with(BackendKind::Local, Arc::new(Elsewhere))
+                .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            doorbell: Arc::clone(&bells) as _,
+            secret: ServerSecret::new(server_secret.expose_secret().as_bytes()),
+            settings: Settings {
+                refresh: settings.refresh,
+                sweep: settings.sweep,
+                resource_classes: settings.resource_classes,
+                host: PLAIN_MACHINE,
+            },
+        });
+        let gate = Gate { admin_sha256: sha256(admin_token.expose_secret()), teams: settings.teams };
+        Self { control: Arc::new(control), gate, bells }
+    }
+
+    pub fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
+    }
+
+    pub fn router(self) -> Router {
+        let Self { control, gate, bells } = self;
+        motorpool_http::router(HttpState { control, gate, bells, limits: http::limits() })
+    }
+}

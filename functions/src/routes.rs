@@ -1,0 +1,81 @@
+//! The functions, and which of them answers which path: the one table that the functions themselves, the deployment and the tests
+//! go by. What a path does is said in `motorpool-http`.
+
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Function {
+    Provision,
+    Claim,
+    Release,
+    /// Called by a schedule; it has no path. `POST /api/v1/refresh`, by hand, is the gateway's.
+    Refresh,
+    Gateway,
+}
+
+/// The paths that have a function of their own, with every method. All others are the gateway's.
+pub const ROUTES: [(&str, Function); 3] = [
+    ("/api/v1/provision", Function::Provision),
+    ("/api/v1/claim", Function::Claim),
+    ("/api/v1/release", Function::Release),
+];
+
+/// How long an invocation may take: the longest hold of an answer and the longest work (`http::limits`), with room for a cold start.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Who answers this path, known or not.
+pub fn function_of(path: &str) -> Function {
+    ROUTES.iter().find(|(route, _)| *route == path).map_or(Function::Gateway, |(_, function)| *function)
+}
+
+impl Function {
+    pub const ALL: [Self; 5] = [Self::Provision, Self::Claim, Self::Release, Self::Refresh, Self::Gateway];
+
+    /// The binary's name too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Provision => "provision",
+            Self::Claim => "claim",
+            Self::Release => "release",
+            Self::Refresh => "refresh",
+            Self::Gateway => "gateway",
+        }
+    }
+
+    /// Whether it answers HTTP requests, and so needs an address.
+    pub fn answers_http(self) -> bool {
+        match self {
+            Self::Provision | Self::Claim | Self::Release | Self::Gateway => true,
+            Self::Refresh => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_of_the_table_is_in_the_document() {
+        let paths = motorpool_http::document().paths.paths;
+        for (path, _) in ROUTES {
+            assert!(paths.contains_key(path), "{path} is no route");
+        }
+    }
+
+    #[test]
+    fn an_invocation_has_time_for_the_longest_answer() {
+        let limits = crate::http::limits();
+        assert!(limits.request + limits.claim_hold < TIMEOUT);
+    }
+
+    #[test]
+    fn a_path_is_taken_as_it_is() {
+        assert_eq!(function_of("/api/v1/claim"), Function::Claim);
+        for path in
+            ["/api/v1/claims/c-1", "/api/v1/claim/", "/api/v1/refresh", "/health", "/", "", "//api/v1/claim"]
+        {
+            assert_eq!(function_of(path), Function::Gateway, "{path}");
+        }
+    }
+}

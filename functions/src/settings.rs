@@ -1,0 +1,207 @@
+//! A function's settings, from its environment and nothing else. Read strictly: an error names the variable and says how it should
+//! look, and never quotes what it holds.
+
+use motorpool_domain::Owner;
+use motorpool_domain::spec::Spec;
+use secrecy::SecretString;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What the environment says.
+#[derive(Debug)]
+pub struct FromEnvironment {
+    pub table: String,
+    pub queue_prefix: String,
+    pub admin_token: SecretString,
+    /// Every control plane on one ledger has the same: a launch secret that one makes is redeemed at another.
+    pub server_secret: SecretString,
+    pub settings: PlaneSettings,
+}
+
+/// What stands in `MOTORPOOL_SETTINGS`; of `serve`, in its pools file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaneSettings {
+    /// How often the schedule calls refresh.
+    pub refresh: Duration,
+    pub sweep: Duration,
+    pub teams: Vec<(Owner, [u8; 32])>,
+    pub resource_classes: BTreeMap<String, Spec>,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the environment variable {name} {problem}; it should be {looks}")]
+pub struct SettingsError {
+    name: &'static str,
+    problem: String,
+    looks: &'static str,
+}
+
+const TABLE: Variable = Variable {
+    name: "MOTORPOOL_TABLE",
+    looks: "the name of the DynamoDB table, 3 to 255 letters, digits, dots, dashes and underscores",
+};
+const QUEUE_PREFIX: Variable = Variable {
+    name: "MOTORPOOL_QUEUE_PREFIX",
+    looks: "what the names of the SQS queues begin with, 1 to 20 letters, digits, dashes and underscores",
+};
+const ADMIN_TOKEN: Variable = Variable {
+    name: "MOTORPOOL_ADMIN_TOKEN",
+    looks: "the operator's token, of at least 16 characters without spaces",
+};
+const SERVER_SECRET: Variable = Variable {
+    name: "MOTORPOOL_SERVER_SECRET",
+    looks: "the secret that every serve and function on this table has, at least 32 random characters",
+};
+const SETTINGS: Variable = Variable {
+    name: "MOTORPOOL_SETTINGS",
+    looks: r#"JSON such as {"refresh_seconds":60,"sweep_seconds":300,"teams":{"team-a":["<64 hexadecimal digits>"]},"resource_classes":{"large":{"cpu":4,"memory_mb":8192}}}"#,
+};
+
+const LAMBDA: Variable = Variable {
+    name: "AWS_LAMBDA_RUNTIME_API",
+    looks: "set by Lambda: this program is a function; on your machine run it with `cargo lambda watch`",
+};
+
+const BY_DEFAULT: &str = "motorpool";
+/// A shorter one could be guessed. The same as of `serve`.
+const SHORTEST_TOKEN: usize = 16;
+const SHORTEST_SECRET: usize = 32;
+const LONGEST_TICK_S: u64 = 24 * 3600;
+
+impl FromEnvironment {
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+        let name = |of: &Variable, range: std::ops::RangeInclusive<usize>, also: &[u8]| {
+            let name = variable(of.name).unwrap_or_else(|| BY_DEFAULT.to_owned());
+            let fits = range.contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || also.contains(&byte));
+            if fits { Ok(name) } else { Err(of.wrong("is no such name")) }
+        };
+        let secret = |of: &Variable, shortest: usize| {
+            let secret = variable(of.name).ok_or_else(|| of.wrong("is not set"))?;
+            match secret.len() >= shortest {
+                true => Ok(SecretString::from(secret)),
+                false => Err(of.wrong("is too short")),
+            }
+        };
+        Ok(Self {
+            table: name(&TABLE, 3..=255, b".-_")?,
+            queue_prefix: name(&QUEUE_PREFIX, 1..=20, b"-_")?,
+            admin_token: secret(&ADMIN_TOKEN, SHORTEST_TOKEN)?,
+            server_secret: secret(&SERVER_SECRET, SHORTEST_SECRET)?,
+            settings: PlaneSettings::parse(&variable(SETTINGS.name).unwrap_or_else(|| "{}".to_owned()))?,
+        })
+    }
+}
+
+/// Whoever starts a function by hand is told what it is.
+pub fn must_be_lambda(variable: impl Fn(&str) -> Option<String>) -> Result<(), SettingsError> {
+    variable(LAMBDA.name).map(|_| ()).ok_or_else(|| LAMBDA.wrong("is not set"))
+}
+
+impl PlaneSettings {
+    fn parse(text: &str) -> Result<Self, SettingsError> {
+        // What is no object could be read as one, field by field.
+        if !text.trim_start().starts_with('{') {
+            return Err(SETTINGS.wrong("is no JSON object"));
+        }
+        let written: Written =
+            serde_json::from_str(text).map_err(|error| SETTINGS.wrong(in_words(&error)))?;
+        let Written { refresh_seconds, sweep_seconds, teams, resource_classes } = written;
+        for (name, seconds) in [("refresh_seconds", refresh_seconds), ("sweep_seconds", sweep_seconds)] {
+            if !(1..=LONGEST_TICK_S).contains(&seconds) {
+                return Err(SETTINGS.wrong(format!("has a {name} that is not from 1 to {LONGEST_TICK_S}")));
+            }
+        }
+        for (name, spec) in &resource_classes {
+            if spec.cpu == 0 || spec.memory_mb == 0 {
+                return Err(SETTINGS.wrong(format!("has a resource class {name:?} without CPUs or memory")));
+            }
+        }
+        Ok(Self {
+            refresh: Duration::from_secs(refresh_seconds),
+            sweep: Duration::from_secs(sweep_seconds),
+            teams: tokens(&teams)?,
+            resource_classes,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default = "thirty")]
+    refresh_seconds: u64,
+    #[serde(default = "three_hundred")]
+    sweep_seconds: u64,
+    #[serde(default)]
+    teams: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    resource_classes: BTreeMap<String, Spec>,
+}
+
+fn thirty() -> u64 {
+    30
+}
+
+fn three_hundred() -> u64 {
+    300
+}
+
+/// Each token with its team. A token says who its caller is: it can't be two teams'.
+fn tokens(teams: &BTreeMap<String, Vec<String>>) -> Result<Vec<(Owner, [u8; 32])>, SettingsError> {
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for (team, hashes) in teams {
+        let wrong = |what: &str| SETTINGS.wrong(format!("has a team {team:?} {what}"));
+        let owner = Owner::parse(team.as_str()).map_err(|_| wrong("whose name is none"))?;
+        if owner == Owner::operator() {
+            return Err(wrong("whose name is reserved for whoever has the admin token"));
+        }
+        for hash in hashes {
+            let hash = from_hex(hash)
+                .ok_or_else(|| wrong("with a token_sha256 that is not 64 hexadecimal digits"))?;
+            if !seen.insert(hash) {
+                return Err(wrong("with a token that is there twice"));
+            }
+            all.push((owner.clone(), hash));
+        }
+    }
+    Ok(all)
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Where, and what kind of mistake; serde's own words would quote values.
+fn in_words(error: &serde_json::Error) -> String {
+    let what = match error.classify() {
+        serde_json::error::Category::Data => "has a field that is unknown or of another type",
+        serde_json::error::Category::Syntax
+        | serde_json::error::Category::Eof
+        | serde_json::error::Category::Io => "is not JSON",
+    };
+    format!("{what}, at line {} column {}", error.line(), error.column())
+}
+
+struct Variable {
+    name: &'static str,
+    looks: &'static str,
+}
+
+impl Variable {
+    fn wrong(&self, problem: impl Into<String>) -> SettingsError {
+        SettingsError { name: self.name, problem: problem.into(), looks: self.looks }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+use super::*;
+use std::collections::HashMap;
+
+const SECRET: &str = "a-secret-that-nobody-may-see-at-all";
+
+fn read(changes: &[(&'static str, Option<&str>)]) -> Result<FromEnvironment, SettingsError> {
+    let mut all = HashMap::from([
+        ("MOTORPOOL_ADMIN_TOKEN", Some("mp_admin_0123456789")),
+        ("MOTORPOOL_SERVER_SECRET", Some("mp_server_0123456789_0123456789_0123456789")),
+    ]);
+    all.extend(changes.iter().copied());
+    FromEnvironment::read(|name| all.get(name).copied().flatten().map(str::to_owned))
+}
+
+#[test]
+fn what_is_not_said_has_defaults() {
+    let from = read(&[]).unwrap();
+    assert_eq!((from.table.as_str(), from.queue_prefix.as_str()), ("motorpool", "motorpool"));
+    let PlaneSettings { refresh, sweep, teams, resource_classes } = from.settings;
+    assert_eq!((refresh.as_secs(), sweep.as_secs()), (30, 300));
+    assert!(teams.is_empty() && resource_classes.is_empty());
+}
+
+#[test]
+fn everything_can_be_said() {
+    let settings = format!(
+        r#"{{"refresh_seconds":60,"sweep_seconds":600,"teams":{{"team-a":["{}","{}"],"team-b":[]}},
+            "resource_classes":{{"large":{{"cpu":4,"memory_mb":8192}}}}}}"#,
+        "0f".repeat(32),
+        "A0".repeat(32),
+    );
+    let from = read(&[
+        ("MOTORPOOL_TABLE", Some("pool.one_2-x")),
+        ("MOTORPOOL_QUEUE_PREFIX", Some("mp-1")),
+        ("MOTORPOOL_SETTINGS", Some(&settings)),
+    ])
+    .unwrap();
+    assert_eq!((from.table.as_str(), from.queue_prefix.as_str()), ("pool.one_2-x", "mp-1"));
+    let team = Owner::parse("team-a").unwrap();
+    assert_eq!(from.settings.teams, [(team.clone(), [0x0f; 32]), (team, [0xa0; 32])]);
+    assert_eq!(from.settings.resource_classes["large"], Spec { cpu: 4, memory_mb: 8192 });
+    assert_eq!((from.settings.refresh.as_secs(), from.settings.sweep.as_secs()), (60, 600));
+}
+
+#[test]
+fn a_mistake_is_named_with_its_variable_and_never_quoted() {
+    let same = "0f".repeat(32);
+    let twice = format!(r#"{{"teams":{{"a":["{same}"],"b":["{same}"]}}}}"#);
+    let long = "x".repeat(300);
+    for (name, value, says) in [
+        ("MOTORPOOL_ADMIN_TOKEN", None, "is not set"),
+        ("MOTORPOOL_ADMIN_TOKEN", Some("short"), "is too short"),
+        ("MOTORPOOL_SERVER_SECRET", None, "is not set"),
+        ("MOTORPOOL_SERVER_SECRET", Some("sixteen-or-more-are-not-enough"), "is too short"),
+        ("MOTORPOOL_TABLE", Some("ab"), "is no such name"),
+        ("MOTORPOOL_TABLE", Some("a table"), "is no such name"),
+        ("MOTORPOOL_TABLE", Some(long.as_str()), "is no such name"),
+        ("MOTORPOOL_QUEUE_PREFIX", Some(""), "is no such name"),
+        ("MOTORPOOL_QUEUE_PREFIX", Some("a.b"), "is no such name"),
+        ("MOTORPOOL_SETTINGS", Some(""), "no JSON object"),
+        ("MOTORPOOL_SETTINGS", Some("{"), "is not JSON"),
+        ("MOTORPOOL_SETTINGS", Some("[]"), "no JSON object"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"refresh":1}"#), "unknown"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"refresh_seconds":"60"}"#), "of another type"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"refresh_seconds":0}"#), "refresh_seconds"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"sweep_seconds":86401}"#), "sweep_seconds"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"teams":{"team a":[]}}"#), "whose name is none"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"teams":{"operator":[]}}"#), "reserved"),
+        (
+            "MOTORPOOL_SETTINGS",
+            Some(r#"{"teams":{"a":["a-secret-that-nobody-may-see-at-all"]}}"#),
+            "64 hexadecimal",
+        ),
+        ("MOTORPOOL_SETTINGS", Some(twice.as_str()), "there twice"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"resource_classes":{"l":{"cpu":0,"memory_mb":1}}}"#), "without CPUs"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"resource_classes":{"l":{"cpu":1}}}"#), "of another type"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"teams":"a-secret-that-nobody-may-see-at-all"}"#), "of another type"),
+    ] {
+        let error = read(&[(name, value)]).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(says), "{value:?}: {error}");
+        assert!(error.contains("it should be") && !error.contains(SECRET), "{value:?}: {error}");
+    }
+}
+
+#[test]
+fn a_secret_is_not_in_its_debug_form() {
+    let shown = format!("{:?}", read(&[("MOTORPOOL_SERVER_SECRET", Some(SECRET))]).unwrap());
+    assert!(!shown.contains(SECRET) && !shown.contains("mp_admin_"), "{shown}");
+}
+
+#[test]
+fn outside_lambda_it_says_what_it_is() {
+    assert_eq!(must_be_lambda(|_| Some("127.0.0.1:9001".to_owned())), Ok(()));
+    let error = must_be_lambda(|_| None).unwrap_err().to_string();
+    assert!(error.contains("cargo lambda watch"), "{error}");
+}
