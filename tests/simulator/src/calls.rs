@@ -1,0 +1,199 @@
+//! The calls that the world makes to control planes: each starts one use case. Who waits for the answer is said beside it.
+
+use motorpool_control::{Caller as Identity, Control, Refused, SweepWish, Synced};
+use motorpool_domain::runner::Removal;
+use motorpool_domain::{ClaimId, Epoch, RunnerId};
+use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncRequest};
+use motorpool_wire::api::{
+    ClaimRequest, ClaimView, ProvisionRequest, RefreshReport, RegisterRunnerRequest, RegisteredRunner,
+    ReleaseRequest,
+};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Call {
+    Provision(Identity, ProvisionRequest),
+    ClaimNow(Identity, ClaimRequest),
+    View(Identity, ClaimId),
+    Release(Identity, ReleaseRequest),
+    Sync {
+        token: String,
+        request: SyncRequest,
+    },
+    /// A sync that must change nothing at all: its token is not that of the runner.
+    StaleToken {
+        token: String,
+        request: SyncRequest,
+    },
+    /// A sync that must change nothing but the heartbeat: its epoch is over.
+    OldEpoch {
+        token: String,
+        request: SyncRequest,
+    },
+    Bootstrap(BootstrapRequest),
+    Refresh(SweepWish),
+    Remove(RunnerId, Removal),
+    ReleaseRunner(RunnerId),
+    Register(RegisterRunnerRequest),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Provision,
+    ClaimNow,
+    View,
+    Release,
+    Sync,
+    StaleToken,
+    OldEpoch,
+    Bootstrap,
+    Refresh,
+    Operator,
+}
+
+/// Who waits for a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Caller {
+    Work(usize),
+    Host { host: usize, life: u32, call: u64 },
+    Refresher(usize),
+    Operator(RunnerId),
+    Intruder { runner: RunnerId, by_token: bool, epoch: Epoch },
+}
+
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Claim(Result<Box<ClaimView>, Refused>),
+    Synced(Result<Box<Synced>, Refused>),
+    Joined(Result<BootstrapAnswer, Refused>),
+    Refreshed(Result<RefreshReport, Refused>),
+    Registered(Result<RegisteredRunner, Refused>),
+    Commanded(Result<(), Refused>),
+    /// The control plane was down, went down, or the network lost something.
+    Nothing,
+}
+
+pub(crate) type UseCase = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+impl Call {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Provision(..) => Kind::Provision,
+            Self::ClaimNow(..) => Kind::ClaimNow,
+            Self::View(..) => Kind::View,
+            Self::Release(..) => Kind::Release,
+            Self::Sync { .. } => Kind::Sync,
+            Self::StaleToken { .. } => Kind::StaleToken,
+            Self::OldEpoch { .. } => Kind::OldEpoch,
+            Self::Bootstrap(_) => Kind::Bootstrap,
+            Self::Refresh(_) => Kind::Refresh,
+            Self::Remove(..) | Self::ReleaseRunner(_) | Self::Register(_) => Kind::Operator,
+        }
+    }
+
+    pub(crate) fn begin(self, control: Arc<Control>) -> UseCase {
+        Box::pin(async move {
+            let control = control.as_ref();
+            let operator = Identity::Operator;
+            match self {
+                Self::Provision(who, request) => {
+                    Reply::Claim(control.provision(&who, request).await.map(Box::new))
+                }
+                Self::ClaimNow(who, request) => {
+                    Reply::Claim(control.claim_now(&who, request).await.map(Box::new))
+                }
+                Self::View(who, claim) => Reply::Claim(control.view_claim(&who, &claim).await.map(Box::new)),
+                Self::Release(who, request) => {
+                    Reply::Claim(control.release(&who, request).await.map(Box::new))
+                }
+                Self::Sync { token, request }
+                | Self::StaleToken { token, request }
+                | Self::OldEpoch { token, request } => {
+                    Reply::Synced(control.sync(&token, &request).await.map(Box::new))
+                }
+                Self::Bootstrap(request) => Reply::Joined(control.bootstrap(request).await),
+                Self::Refresh(wish) => Reply::Refreshed(control.refresh(&operator, wish).await),
+                Self::Remove(runner, removal) => {
+                    Reply::Commanded(control.remove_runner(&operator, &runner, removal).await.map(|_| ()))
+                }
+                Self::ReleaseRunner(runner) => {
+                    Reply::Commanded(control.release_runner(&operator, &runner).await.map(|_| ()))
+                }
+                Self::Register(request) => {
+                    Reply::Registered(control.register_runner(&operator, request).await)
+                }
+            }
+        })
+    }
+
+    /// For the story.
+    pub(crate) fn in_words(&self) -> String {
+        match self {
+            Self::Provision(_, request) => {
+                format!("provision {} of {} for {}", request.count, request.pool, request.workflow)
+            }
+            Self::ClaimNow(_, request) => format!("claim one of {} for {}", request.pool, request.workflow),
+            Self::View(_, claim) => format!("view {claim}"),
+            Self::Release(_, request) => format!("release {}", request.workflow),
+            Self::Sync { request, .. } => sync_in_words("sync", request),
+            Self::StaleToken { request, .. } => sync_in_words("sync with a wrong token", request),
+            Self::OldEpoch { request, .. } => sync_in_words("sync from an old epoch", request),
+            Self::Bootstrap(request) => format!("bootstrap {}", request.runner),
+            Self::Refresh(_) => "refresh".to_owned(),
+            Self::Remove(runner, removal) => format!("remove {runner} ({removal:?})"),
+            Self::ReleaseRunner(runner) => format!("release {runner} from quarantine"),
+            Self::Register(request) => format!("register {}", request.runner_id),
+        }
+    }
+}
+
+fn sync_in_words(what: &str, request: &SyncRequest) -> String {
+    let registered = request.registered.as_ref().map_or("-", |label| label.as_str());
+    let busy = request.busy.as_ref().map_or("-", |task| task.as_str());
+    let results: Vec<String> =
+        request.results.iter().map(|result| format!("{} {:?}", result.task, result.outcome)).collect();
+    format!(
+        "{what} of {}@{} registered={registered} busy={busy} results=[{}]",
+        request.runner,
+        request.epoch,
+        results.join(", ")
+    )
+}
+
+impl Reply {
+    pub(crate) fn in_words(&self) -> String {
+        let refused = |refused: &Refused| format!("refused {:?}: {}", refused.kind, refused.message);
+        match self {
+            Self::Claim(Ok(view)) => {
+                let runners: Vec<String> =
+                    view.runners.iter().map(|member| format!("{} {}", member.runner, member.state)).collect();
+                format!(
+                    "{} {} short {}: {} [{}]",
+                    view.claim,
+                    view.state,
+                    view.short,
+                    view.why,
+                    runners.join(", ")
+                )
+            }
+            Self::Synced(Ok(synced)) => {
+                let answer = &synced.answer;
+                let task = answer.task.as_ref().map_or("-", |task| task.id.as_str());
+                format!("told {}@{} task={task} end={}", answer.state, answer.epoch, answer.end)
+            }
+            Self::Joined(Ok(answer)) => format!("joined {} at epoch {}", answer.pool, answer.epoch),
+            Self::Refreshed(Ok(report)) => format!("{report:?}"),
+            Self::Registered(Ok(registered)) => format!("registered {}", registered.runner),
+            Self::Commanded(Ok(())) => "done".to_owned(),
+            Self::Claim(Err(error)) => refused(error),
+            Self::Synced(Err(error)) => refused(error),
+            Self::Joined(Err(error)) => refused(error),
+            Self::Refreshed(Err(error)) => refused(error),
+            Self::Registered(Err(error)) => refused(error),
+            Self::Commanded(Err(error)) => refused(error),
+            Self::Nothing => "no answer".to_owned(),
+        }
+    }
+}

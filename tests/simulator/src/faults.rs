@@ -1,0 +1,118 @@
+//! The faults of PROOF.md that are injected here, by their numbers, and how often each had an effect.
+
+use std::fmt;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    DuplicateDelivery,
+    LostMessage,
+    CrashBeforeCall,
+    CrashAfterCall,
+    ClockSkew,
+    AgentPaused,
+    /// Finalize is not built yet: two refresh workers at once stand in for it.
+    TwoWorkers,
+    RefreshRacesClaim,
+    HeartbeatAfterEnd,
+    ProviderThrottled,
+    PartialFleet,
+    LedgerThrottled,
+    AnswerLostError,
+    AnswerLostRepeated,
+    /// Its sender was told that it failed, or has crashed; it arrives all the same.
+    LateWrite,
+    VisibleAgain,
+    HeartbeatsVanish,
+    BrakeHeld,
+    NoCapacity,
+    IndexLags,
+    TransactionConflict,
+}
+
+impl Fault {
+    pub const ALL: [Self; 21] = [
+        Self::DuplicateDelivery,
+        Self::LostMessage,
+        Self::CrashBeforeCall,
+        Self::CrashAfterCall,
+        Self::ClockSkew,
+        Self::AgentPaused,
+        Self::TwoWorkers,
+        Self::RefreshRacesClaim,
+        Self::HeartbeatAfterEnd,
+        Self::ProviderThrottled,
+        Self::PartialFleet,
+        Self::LedgerThrottled,
+        Self::AnswerLostError,
+        Self::AnswerLostRepeated,
+        Self::LateWrite,
+        Self::VisibleAgain,
+        Self::HeartbeatsVanish,
+        Self::BrakeHeld,
+        Self::NoCapacity,
+        Self::IndexLags,
+        Self::TransactionConflict,
+    ];
+
+    /// Its number in PROOF.md, and what it is.
+    pub fn title(self) -> (u8, &'static str) {
+        match self {
+            Self::DuplicateDelivery => (1, "duplicate delivery"),
+            Self::LostMessage => (2, "lost message"),
+            Self::CrashBeforeCall => (3, "crash before a call"),
+            Self::CrashAfterCall => (3, "crash after a call"),
+            Self::ClockSkew => (4, "clock skew of an agent"),
+            Self::AgentPaused => (5, "agent paused for 10 min"),
+            Self::TwoWorkers => (6, "two refresh workers at once"),
+            Self::RefreshRacesClaim => (7, "refresh races a claim"),
+            Self::HeartbeatAfterEnd => (8, "heartbeat after termination"),
+            Self::ProviderThrottled => (11, "provider throttled"),
+            Self::PartialFleet => (13, "partial fleet"),
+            Self::LedgerThrottled => (14, "ledger throttled"),
+            Self::AnswerLostError => (15, "write applied, answer lost"),
+            Self::AnswerLostRepeated => (15, "write applied, then repeated"),
+            Self::LateWrite => (15, "write applied after it failed"),
+            Self::VisibleAgain => (16, "message visible again"),
+            Self::HeartbeatsVanish => (20, "most heartbeats vanish"),
+            Self::BrakeHeld => (20, "the brake held"),
+            Self::NoCapacity => (22, "no capacity"),
+            Self::IndexLags => (25, "index read lags"),
+            Self::TransactionConflict => (25, "TransactionConflict"),
+        }
+    }
+}
+
+/// How often each fault fired: had an effect on a call, not merely a chance to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fired([u64; Fault::ALL.len()]);
+
+impl Fired {
+    pub fn note(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (own, more) in self.0.iter_mut().zip(other.0) {
+            *own += more;
+        }
+    }
+
+    pub fn of(&self, fault: Fault) -> u64 {
+        self.0[fault as usize]
+    }
+
+    pub fn never(&self) -> Vec<Fault> {
+        Fault::ALL.into_iter().filter(|fault| self.of(*fault) == 0).collect()
+    }
+}
+
+/// One line a fault.
+impl fmt::Display for Fired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for fault in Fault::ALL {
+            let (number, what) = fault.title();
+            writeln!(f, "  fault {number:>2}  {what:<32} {:>10}", self.of(fault))?;
+        }
+        Ok(())
+    }
+}

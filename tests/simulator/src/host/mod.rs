@@ -1,0 +1,325 @@
+//! A host with the real agent's machine on it: the driver carries out the machine's effects in simulated time. It has a clock of
+//! its own, can be paused, started anew or cut off; what is done to its disk is noted in the yard.
+
+mod clock;
+mod work;
+
+use super::calls::{Call, Reply};
+use super::chance::Chance;
+use super::faults::Fault;
+use super::ground::Ground;
+use super::schedule::Event;
+use clock::HostClock;
+use motorpool_agent::clock::BootInstant;
+use motorpool_agent::machine::{Input, Machine, Memory, Settings, SyncFailure};
+use motorpool_control::{Refused, RefusedKind, Synced, token_sha256};
+use motorpool_domain::RunnerId;
+use motorpool_domain::runner::TaskOutcome;
+use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncRequest};
+use std::sync::Arc;
+use std::time::Duration;
+use work::Work;
+
+#[derive(Debug)]
+pub(crate) enum HostEvent {
+    /// The agent's process starts.
+    AgentStarts,
+    /// It tries to redeem its secret.
+    Join,
+    Timer(u64),
+    TaskOver {
+        nth: u64,
+        outcome: TaskOutcome,
+    },
+    RunOver {
+        nth: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    index: usize,
+    pub(crate) runner: RunnerId,
+    pub(crate) kept: bool,
+    /// Rises when the host or its agent starts anew: what was meant for an earlier life is dropped.
+    pub(crate) life: u32,
+    pub(crate) paused_until_ms: u64,
+    clock: HostClock,
+    boots: u32,
+    chance: Chance,
+    secret: String,
+    tokens: u32,
+    phase: Phase,
+    disk: Disk,
+    calls: u64,
+    sent_at: BootInstant,
+    /// The timer that counts is the last that was set.
+    timer: u64,
+    work: Work,
+    first_contact_by: BootInstant,
+    /// By then the agent must have heard something, or have ended its host or its work.
+    fence: Option<BootInstant>,
+    last_request: Option<SyncRequest>,
+    /// One of an epoch that is over.
+    pub(crate) old_request: Option<SyncRequest>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Off,
+    Joining {
+        pause_ms: u64,
+    },
+    Working(Box<Machine>),
+    /// The agent has ended; the host may be there still.
+    Over,
+}
+
+#[derive(Debug, Default)]
+struct Disk {
+    redeemed: bool,
+    memory: Option<Memory>,
+    /// In which boot that was written.
+    boot: u32,
+}
+
+const FIRST_CONTACT: Duration = Duration::from_secs(600);
+const FIRST_PAUSE_MS: u64 = 500;
+const LONGEST_PAUSE_MS: u64 = 30_000;
+/// How late an agent that is not paused may be: its processes take a moment to die.
+const LATE: Duration = Duration::from_secs(3);
+
+impl Host {
+    pub(crate) fn new(ground: &Ground, index: usize, runner: RunnerId, kept: bool, secret: String) -> Self {
+        let mut chance = ground.chance().fork();
+        let start = BootInstant::from_boot_ms(0);
+        Self {
+            index,
+            runner,
+            kept,
+            life: 0,
+            paused_until_ms: 0,
+            clock: HostClock::boot(&mut chance, ground.now_ms()),
+            boots: 0,
+            chance,
+            secret,
+            tokens: 1,
+            phase: Phase::Off,
+            disk: Disk::default(),
+            calls: 0,
+            sent_at: start,
+            timer: 0,
+            work: Work::default(),
+            first_contact_by: start,
+            fence: None,
+            last_request: None,
+            old_request: None,
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        !matches!(self.phase, Phase::Off)
+    }
+
+    pub(crate) fn agent_is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    pub(crate) fn token(&self) -> String {
+        format!("mp_runner_{}_{}", self.runner, self.tokens)
+    }
+
+    /// The machine starts, for the first time or again: with another boot id, and another clock.
+    pub(crate) fn power_on(&mut self, ground: &Ground) {
+        self.boots += 1;
+        self.clock = HostClock::boot(&mut self.chance, ground.now_ms());
+        self.start_agent(ground);
+    }
+
+    /// The agent's process starts anew. What it had running is gone.
+    pub(crate) fn start_agent(&mut self, ground: &Ground) {
+        self.life += 1;
+        self.work = Work::default();
+        self.fence = None;
+        self.first_contact_by = self.clock.now(ground.now_ms()) + FIRST_CONTACT;
+        self.phase = Phase::Joining { pause_ms: FIRST_PAUSE_MS };
+        self.plan(ground, 100, HostEvent::AgentStarts);
+    }
+
+    pub(crate) fn power_off(&mut self) {
+        self.life += 1;
+        self.work = Work::default();
+        self.phase = Phase::Off;
+    }
+
+    /// An operator gives it another secret, and starts its agent with it.
+    pub(crate) fn give_secret(&mut self, ground: &Ground, secret: String) {
+        self.secret = secret;
+        self.tokens += 1;
+        self.disk.redeemed = false;
+        match self.is_on() {
+            true => self.start_agent(ground),
+            false => self.power_on(ground),
+        }
+    }
+
+    /// Something happens; the answer is a call that the agent makes, with its number.
+    pub(crate) fn handle(&mut self, ground: &Arc<Ground>, event: HostEvent) -> Option<(u64, Call)> {
+        match event {
+            HostEvent::AgentStarts => match self.disk.memory.clone().filter(|_| self.disk.redeemed) {
+                Some(memory) => self.begin(ground, memory.after_restart(self.disk.boot == self.boots)),
+                None => self.join(ground),
+            },
+            HostEvent::Join => self.join(ground),
+            HostEvent::Timer(nth) => match nth == self.timer {
+                true => self.step(ground, Input::TimerFired),
+                false => None,
+            },
+            HostEvent::TaskOver { nth, outcome } => {
+                let ended = self.task_over(ground, nth, outcome)?;
+                self.step(ground, ended)
+            }
+            HostEvent::RunOver { nth } => {
+                let ended = self.run_over(nth)?;
+                self.step(ground, ended)
+            }
+        }
+    }
+
+    /// A reply to a call of the agent's. One that it no longer waits for is dropped.
+    pub(crate) fn told(&mut self, ground: &Arc<Ground>, call: u64, reply: Reply) -> Option<(u64, Call)> {
+        if call != self.calls {
+            return None;
+        }
+        let joining = matches!(self.phase, Phase::Joining { .. });
+        match reply {
+            Reply::Joined(outcome) => self.joined(ground, outcome),
+            Reply::Synced(outcome) => self.synced(ground, outcome),
+            Reply::Nothing if joining => self.join_later(ground),
+            Reply::Nothing => self.step(ground, Input::SyncFailed(SyncFailure::Unreachable)),
+            Reply::Claim(_) | Reply::Refreshed(_) | Reply::Registered(_) | Reply::Commanded(_) => None,
+        }
+    }
+
+    /// Invariant 20: beyond its fence, a host that is not kept is gone, and on a kept one nothing runs.
+    pub(crate) fn overstays(&self, now_ms: u64) -> bool {
+        let Phase::Working(_) = &self.phase else { return false };
+        let late_ms = u64::try_from(LATE.as_millis()).unwrap_or(0);
+        let fence = self.fence.unwrap_or(self.first_contact_by);
+        let over = (fence + LATE).passed(self.clock.now(now_ms)) && now_ms > self.paused_until_ms + late_ms;
+        over && (!self.kept || self.work.any())
+    }
+
+    fn join(&mut self, ground: &Arc<Ground>) -> Option<(u64, Call)> {
+        if self.first_contact_by.passed(self.clock.now(ground.now_ms())) {
+            self.end_host(ground, "its secret could not be redeemed in time");
+            return None;
+        }
+        self.calls += 1;
+        let request = BootstrapRequest {
+            runner: self.runner.clone(),
+            secret: self.secret.clone(),
+            token_sha256: token_sha256(&self.token()),
+            machine_id: format!("machine:{}", self.runner),
+            boot_id: self.boot_id(),
+        };
+        Some((self.calls, Call::Bootstrap(request)))
+    }
+
+    fn join_later(&mut self, ground: &Ground) -> Option<(u64, Call)> {
+        if let Phase::Joining { pause_ms } = &mut self.phase {
+            let wait_ms = self.chance.between(*pause_ms / 2, *pause_ms);
+            *pause_ms = (*pause_ms * 2).min(LONGEST_PAUSE_MS);
+            self.plan(ground, wait_ms, HostEvent::Join);
+        }
+        None
+    }
+
+    fn joined(
+        &mut self,
+        ground: &Arc<Ground>,
+        outcome: Result<BootstrapAnswer, Refused>,
+    ) -> Option<(u64, Call)> {
+        match outcome {
+            Ok(answer) => {
+                let memory = match self.disk.memory.take() {
+                    Some(memory) if memory.epoch == answer.epoch => memory,
+                    Some(memory) => Memory { epoch: answer.epoch, results: Vec::new(), ..memory },
+                    None => Memory::fresh(answer.epoch),
+                };
+                let same_boot = self.disk.boot == self.boots;
+                self.disk = Disk { redeemed: true, memory: Some(memory.clone()), boot: self.boots };
+                self.begin(ground, memory.after_restart(same_boot))
+            }
+            Err(refused) => match refused.kind {
+                RefusedKind::Gone => {
+                    self.end_host(ground, "it is gone before it began");
+                    None
+                }
+                RefusedKind::Internal | RefusedKind::TooManyRequests => self.join_later(ground),
+                RefusedKind::InvalidRequest
+                | RefusedKind::Unauthorized
+                | RefusedKind::Forbidden
+                | RefusedKind::NotFound
+                | RefusedKind::Conflict => {
+                    self.tell(ground, || format!("gives up: {}", refused.message));
+                    self.phase = Phase::Over;
+                    None
+                }
+            },
+        }
+    }
+
+    fn begin(&mut self, ground: &Arc<Ground>, memory: Memory) -> Option<(u64, Call)> {
+        let settings = Settings {
+            runner: self.runner.clone(),
+            boot_id: self.boot_id(),
+            agent_version: "simulated".to_owned(),
+            seed: self.chance.draw(),
+            first_contact_by: self.first_contact_by,
+        };
+        self.fence = memory.deadlines.and_then(|deadlines| deadlines.fence);
+        let machine = Machine::new(settings, memory, self.clock.now(ground.now_ms()));
+        self.phase = Phase::Working(Box::new(machine));
+        self.step(ground, Input::TimerFired)
+    }
+
+    fn synced(&mut self, ground: &Arc<Ground>, outcome: Result<Box<Synced>, Refused>) -> Option<(u64, Call)> {
+        let input = match outcome {
+            Ok(synced) => {
+                ground.fired(Fault::ClockSkew);
+                let answer = synced.answer;
+                self.fence = answer.fence_in_ms.map(|ms| self.sent_at + Duration::from_millis(ms));
+                if answer.fence_in_ms.is_none() {
+                    self.fence = Some(BootInstant::from_boot_ms(u64::MAX));
+                }
+                Input::SyncAnswered { sent_at: self.sent_at, answer }
+            }
+            Err(refused) => Input::SyncFailed(match refused.kind {
+                RefusedKind::Gone => {
+                    ground.fired(Fault::HeartbeatAfterEnd);
+                    SyncFailure::Gone { message: refused.message }
+                }
+                RefusedKind::Unauthorized | RefusedKind::Forbidden => SyncFailure::Unauthorized,
+                RefusedKind::InvalidRequest
+                | RefusedKind::NotFound
+                | RefusedKind::Conflict
+                | RefusedKind::TooManyRequests
+                | RefusedKind::Internal => SyncFailure::Unreachable,
+            }),
+        };
+        self.step(ground, input)
+    }
+
+    fn boot_id(&self) -> String {
+        format!("boot-{}", self.boots)
+    }
+
+    fn plan(&self, ground: &Ground, wait_ms: u64, event: HostEvent) {
+        ground.plan_in(wait_ms, Event::Host { host: self.index, life: self.life, event });
+    }
+
+    fn tell(&self, ground: &Ground, what: impl FnOnce() -> String) {
+        ground.tell_of(|| format!("host {}", self.runner), what);
+    }
+}

@@ -1,0 +1,93 @@
+//! The simulator: real control planes and real agents in a world that owns clock, network, queue, provider and scheduling, all
+//! drawn from one seed. The same seed gives the same trace, byte for byte. After every step the invariants of PROOF.md are
+//! checked; a seed that breaks one is run again, and tells its story.
+
+mod calls;
+mod chance;
+mod faults;
+mod gate;
+mod ground;
+mod host;
+mod ledger;
+mod oracle;
+mod people;
+mod planes;
+mod provider;
+mod queue;
+mod scale;
+mod schedule;
+mod story;
+mod verdict;
+mod weather;
+mod workload;
+mod world;
+mod yard;
+
+pub use faults::{Fault, Fired};
+pub use ledger::Engine;
+pub use verdict::Violation;
+
+use scale::Scale;
+use story::Story;
+use world::World;
+
+#[derive(Debug)]
+pub struct Run {
+    pub seed: u64,
+    pub events: u64,
+    pub fired: Fired,
+    pub violation: Option<Violation>,
+    /// Empty, unless it was asked for.
+    pub trace: String,
+}
+
+/// Two simulated hours.
+pub fn run(seed: u64, engine: Engine) -> Run {
+    run_telling(seed, engine, Story::default())
+}
+
+/// The same, with its trace.
+pub fn run_traced(seed: u64, engine: Engine) -> Run {
+    run_telling(seed, engine, Story::listening())
+}
+
+/// What is to be read about a seed that failed: the broken invariant, what led to it, and how to see it again.
+pub fn story_of(seed: u64, engine: Engine) -> String {
+    let run = run_traced(seed, engine);
+    let engine = if engine == Engine::Embedded { " --embedded" } else { "" };
+    let replay = format!("cargo xtask soak --from {seed} --seeds 1{engine}");
+    match &run.violation {
+        Some(violation) => format!("seed {seed}: {}", story::short(violation, &run.trace, &replay)),
+        None => format!("seed {seed}: no invariant is broken\n"),
+    }
+}
+
+/// Runs seeds one after the other up to the first that fails; returns what fired, and that seed's story.
+pub fn run_all(seeds: impl IntoIterator<Item = u64>, engine: Engine) -> (Fired, Option<String>) {
+    let mut fired = Fired::default();
+    for seed in seeds {
+        let run = run(seed, engine);
+        fired.add(&run.fired);
+        if run.violation.is_some() {
+            return (fired, Some(story_of(seed, engine)));
+        }
+    }
+    (fired, None)
+}
+
+fn run_telling(seed: u64, engine: Engine, story: Story) -> Run {
+    let scale: Scale = match engine {
+        Engine::Memory => scale::FULL,
+        Engine::Embedded => scale::SMALL,
+    };
+    let mut world = World::new(seed, engine, scale, story);
+    world.run();
+    let violation = world.ground.oracle().violation().cloned();
+    Run {
+        seed,
+        events: world.events,
+        fired: world.ground.all_fired(),
+        violation,
+        trace: world.ground.take_story().into_trace(),
+    }
+}

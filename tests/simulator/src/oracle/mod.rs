@@ -1,0 +1,270 @@
+//! The oracle: keeps books of its own, from the writes that were applied, and holds every write against the invariants. It trusts
+//! no adapter and no record; what it knows of machines is the yard's truth. It changes nothing.
+
+mod claims;
+mod end;
+mod runners;
+
+use super::calls::Kind;
+use super::ground::Acting;
+use super::ledger::{Answer, Gain, Intents, Write};
+use super::schedule::SimClock;
+use super::verdict::Violation;
+use super::yard::Yard;
+use motorpool_control::ports::ledger::{IntentsWritten, Taken, Written};
+use motorpool_domain::claim::{Claim, ClaimKey};
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::Runner;
+use motorpool_domain::{ClaimId, PoolName, RunnerId, Timestamp};
+use std::collections::{BTreeMap, HashMap};
+
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    violation: Option<Violation>,
+    pools: BTreeMap<PoolName, Pool>,
+    /// As they were last written, with the last heartbeat that counted.
+    runners: BTreeMap<RunnerId, Runner>,
+    claims: BTreeMap<ClaimId, Claim>,
+    latest: HashMap<ClaimKey, ClaimId>,
+    /// Who changed each runner last, and whether by taking it.
+    writers: BTreeMap<RunnerId, (Option<Kind>, bool)>,
+    claim_writers: BTreeMap<ClaimId, Option<Kind>>,
+    /// Since when each machine and record have disagreed about being there.
+    strays: BTreeMap<RunnerId, u64>,
+}
+
+/// What is true at the moment of a write, beside the write itself.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) now_ms: u64,
+    pub(crate) acting: Option<Acting>,
+    pub(crate) yard: &'a Yard,
+    /// No heartbeat arrives at the moment, or agents are only coming back.
+    pub(crate) outage: bool,
+}
+
+impl Scene<'_> {
+    fn now(&self) -> Timestamp {
+        SimClock::timestamp(self.now_ms)
+    }
+
+    fn by_refresh(&self) -> bool {
+        self.acting.is_some_and(|acting| acting.kind == Kind::Refresh)
+    }
+}
+
+impl Oracle {
+    pub(crate) fn runner(&self, id: &RunnerId) -> Option<&Runner> {
+        self.runners.get(id)
+    }
+
+    pub(crate) fn claim(&self, id: &ClaimId) -> Option<&Claim> {
+        self.claims.get(id)
+    }
+
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Runner> {
+        self.runners.values().filter(|runner| runner.state.name().live())
+    }
+
+    pub(crate) fn broken(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+
+    pub(crate) fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Whether refresh and somebody who wants a runner met, over a runner or a claim, and one of them lost.
+    pub(crate) fn races(&self, scene: &Scene<'_>, write: &Write, answer: &Answer) -> bool {
+        let lost_to = |id: &RunnerId| self.writers.get(id).copied().unwrap_or_default();
+        let met = |id: &ClaimId| {
+            let other = self.claim_writers.get(id).copied().flatten();
+            other.is_some_and(|other| (other == Kind::Refresh) != scene.by_refresh())
+        };
+        match (write, answer) {
+            (Write::Take { runner, .. }, Answer::Taken(Taken::RunnerLost { .. })) => {
+                lost_to(&runner.before.id).0 == Some(Kind::Refresh)
+            }
+            (Write::Take { claim, .. }, Answer::Taken(Taken::ClaimLost)) => met(&claim.write.before.id),
+            (Write::Intents(intents), Answer::Intents(IntentsWritten::ClaimLost)) => {
+                intents.claim.as_ref().is_some_and(|gain| met(&gain.write.before.id))
+            }
+            (Write::Claim(change), Answer::Claim(written)) => {
+                matches!(written.as_ref(), Written::Lost { .. }) && met(&change.before.id)
+            }
+            (Write::Runner(change), Answer::Runner(written)) => {
+                scene.by_refresh()
+                    && matches!(written.as_ref(), Written::Lost { .. })
+                    && lost_to(&change.before.id).1
+            }
+            (_, _) => false,
+        }
+    }
+
+    /// A write was answered. `repeated`: it had been applied before, and its answer was lost.
+    pub(crate) fn written(&mut self, scene: &Scene<'_>, write: &Write, answer: &Answer, repeated: bool) {
+        if repeated {
+            return self.recognised(scene, write, answer);
+        }
+        if !answer.done() {
+            return;
+        }
+        match write {
+            Write::PutPool(pool) => {
+                self.pools.insert(pool.name.clone(), (**pool).clone());
+            }
+            Write::DeletePool(name) => {
+                self.pools.remove(name);
+            }
+            Write::Runner(change) => {
+                self.runner_changes(scene, &change.before, &change.after);
+                self.put_runner(scene, &change.after, false);
+            }
+            Write::Intents(intents) => self.intended(scene, intents),
+            Write::Take { claim, runner } => {
+                if self.has_taken(&claim.write.after.id, &runner.after) {
+                    return;
+                }
+                self.gains(scene, claim);
+                self.runner_changes(scene, &runner.before, &runner.after);
+                self.put_runner(scene, &runner.after, true);
+                self.held_by_one(scene, &runner.after);
+            }
+            Write::Heartbeat { id, epoch, at } => {
+                if let Some(runner) = self.runners.get_mut(id)
+                    && runner.epoch == *epoch
+                    && runner.state.name().live()
+                {
+                    runner.seen_at = Some(*at);
+                }
+            }
+            Write::Open { claim, .. } => self.opens(scene, claim),
+            Write::Claim(change) => self.claim_changes(scene, &change.before, &change.after),
+            Write::Announced { .. }
+            | Write::LookAgain { .. }
+            | Write::Note { .. }
+            | Write::RefreshMemory(_) => {}
+        }
+    }
+
+    /// A write that meets its own earlier self is told that it is done, as long as what it wrote still stands.
+    fn recognised(&mut self, scene: &Scene<'_>, write: &Write, answer: &Answer) {
+        let stands = match write {
+            Write::Take { claim, runner } => self.has_taken(&claim.write.after.id, &runner.after),
+            Write::Intents(intents) => intents.runners.first().is_some_and(|first| {
+                self.runners.get(&first.id).is_some_and(|known| known.launch == first.launch)
+            }),
+            Write::Open { claim, .. } => self.latest.get(&claim.key) == Some(&claim.id),
+            Write::PutPool(_)
+            | Write::DeletePool(_)
+            | Write::Runner(_)
+            | Write::Heartbeat { .. }
+            | Write::Announced { .. }
+            | Write::LookAgain { .. }
+            | Write::Claim(_)
+            | Write::Note { .. }
+            | Write::RefreshMemory(_) => return,
+        };
+        if stands && !answer.done() {
+            let words = write.in_words();
+            let what =
+                format!("a write whose answer was lost takes itself for another's: {words}: {answer:?}");
+            let about = words.split([' ', '@', ';']).filter(|word| word.contains('-')).map(str::to_owned);
+            let about: Vec<String> = about.collect();
+            let about: Vec<&dyn ToString> = about.iter().map(|id| id as &dyn ToString).collect();
+            self.fails(scene, 7, &about, what);
+        }
+    }
+
+    /// Both records say that the claim has the runner in this epoch.
+    fn has_taken(&self, claim: &ClaimId, taken: &Runner) -> bool {
+        let held = self
+            .runners
+            .get(&taken.id)
+            .is_some_and(|known| known.epoch == taken.epoch && known.held_by(claim));
+        held && self.lists(claim, taken)
+    }
+
+    fn intended(&mut self, scene: &Scene<'_>, intents: &Intents) {
+        let again =
+            |runner: &Runner| self.runners.get(&runner.id).is_some_and(|known| known.launch == runner.launch);
+        if intents.runners.iter().any(again) {
+            return;
+        }
+        for runner in &intents.runners {
+            self.new_life(scene, runner);
+            self.put_runner(scene, runner, false);
+        }
+        let live = self.live_in(&intents.pool);
+        if live > intents.max {
+            let what = format!(
+                "pool {} has {live} live runners, and at most {} are allowed",
+                intents.pool, intents.max
+            );
+            self.fails(scene, 17, &[&intents.pool], what);
+        }
+        if let Some(gain) = &intents.claim {
+            self.gains(scene, gain);
+        }
+        for runner in &intents.runners {
+            self.held_as_listed(scene, runner);
+            self.held_by_one(scene, runner);
+        }
+    }
+
+    fn gains(&mut self, scene: &Scene<'_>, gain: &Gain) {
+        let Gain { write, opening } = gain;
+        match opening {
+            Some(_) => self.opens(scene, &write.after),
+            None => self.claim_gains(scene, &write.before, &write.after),
+        }
+    }
+
+    fn put_runner(&mut self, scene: &Scene<'_>, after: &Runner, taken: bool) {
+        let seen_at = self.runners.get(&after.id).filter(|known| known.launch == after.launch || known.kept);
+        let seen_at = seen_at.and_then(|known| known.seen_at);
+        self.writers.insert(after.id.clone(), (scene.acting.map(|acting| acting.kind), taken));
+        self.runners.insert(after.id.clone(), Runner { seen_at, ..after.clone() });
+    }
+
+    pub(crate) fn live_in(&self, pool: &PoolName) -> u32 {
+        let live = self.live().filter(|runner| runner.pool == *pool).count();
+        u32::try_from(live).unwrap_or(u32::MAX)
+    }
+
+    /// The ledger's record is the one that was last written.
+    pub(crate) fn runner_is(&mut self, now_ms: u64, id: &RunnerId, found: Option<&Runner>) {
+        let bare = |runner: &Runner| (runner.epoch, runner.rev, runner.state.clone(), runner.threshold);
+        let known = self.runners.get(id);
+        if known.map(bare) != found.map(bare) {
+            let what = format!("the ledger's record of {id} is {found:?}, and {known:?} was written");
+            self.fails_at(now_ms, 2, &[id], what);
+        }
+    }
+
+    pub(crate) fn claim_is(&mut self, now_ms: u64, id: &ClaimId, found: Option<&Claim>) {
+        let known = self.claims.get(id);
+        if known != found {
+            let what = format!("the ledger's record of {id} is {found:?}, and {known:?} was written");
+            self.fails_at(now_ms, 2, &[id], what);
+        }
+    }
+
+    /// Invariant 17: exactly the live runners have a slot, at every moment.
+    pub(crate) fn slots_are(&mut self, now_ms: u64, pool: &PoolName, used: u32) {
+        let live = self.live_in(pool);
+        if live != used {
+            let what = format!("pool {pool} counts {used} slots, and {live} of its runners live");
+            self.fails_at(now_ms, 17, &[pool], what);
+        }
+    }
+
+    fn fails(&mut self, scene: &Scene<'_>, invariant: u8, about: &[&dyn ToString], what: String) {
+        self.fails_at(scene.now_ms, invariant, about, what);
+    }
+
+    fn fails_at(&mut self, at_ms: u64, invariant: u8, about: &[&dyn ToString], what: String) {
+        let about = about.iter().map(|subject| subject.to_string()).collect();
+        self.broken(Violation { invariant, at_ms, what, about });
+    }
+}

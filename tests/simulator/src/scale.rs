@@ -1,0 +1,98 @@
+//! How much of a world there is: pools, limits, how many control planes and workflows. Two hours, whatever the scale.
+
+use motorpool_domain::PoolName;
+use motorpool_domain::pool::{Pool, Rules, Source};
+use motorpool_wire::pool_settings::PoolSettings;
+use serde_json::json;
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(crate) planes: usize,
+    pub(crate) heartbeat_s: u64,
+    pub(crate) refresh: Duration,
+    pub(crate) sweep: Duration,
+    pub(crate) works: (u64, u64),
+    pub(crate) max: u32,
+    pub(crate) min_idle: u32,
+    pub(crate) metals: u32,
+}
+
+pub(crate) const END_MS: u64 = 120 * 60_000;
+pub(crate) const CALM_FROM_MS: u64 = 90 * 60_000;
+/// By now whatever faults left behind is over: the last claim that asked before has waited, run and ended.
+pub(crate) const ALL_WELL_MS: u64 = 107 * 60_000;
+
+/// For the ledger in memory.
+pub(crate) const FULL: Scale = Scale {
+    planes: 3,
+    heartbeat_s: 30,
+    refresh: Duration::from_secs(60),
+    sweep: Duration::from_secs(300),
+    works: (30, 55),
+    max: 5,
+    min_idle: 2,
+    metals: 3,
+};
+
+/// For an engine that takes a while for each call.
+pub(crate) const SMALL: Scale = Scale {
+    planes: 2,
+    heartbeat_s: 60,
+    refresh: Duration::from_secs(120),
+    sweep: Duration::from_secs(300),
+    works: (10, 16),
+    max: 4,
+    min_idle: 1,
+    metals: 2,
+};
+
+pub(crate) const METAL: &str = "metal";
+
+impl Scale {
+    /// Machines that are replaced, machines that are cleaned and kept warm, and machines of the operator's own.
+    pub(crate) fn pools(&self) -> Vec<Pool> {
+        let limits = json!({
+            "dispatch": "claim",
+            "idle_seconds": 200,
+            "created_seconds": 480,
+            "claimed_seconds": 180,
+            "wait_seconds": 600,
+            "releasing_seconds": 180,
+            "resetting_seconds": 240,
+            "terminating_seconds": 60,
+            "max_runtime_seconds": 900,
+            "heartbeat_seconds": self.heartbeat_s,
+            // Whoever is to stay must be told so before he ends himself: refresh may be late, and the next sync comes after it.
+            "grace_seconds": self.refresh.as_secs() + 2 * self.heartbeat_s,
+            "command_seconds": 60,
+            "pre_runner_cmd": "prepare",
+            "register_cmd": "register",
+            "deregister_cmd": "deregister",
+            "cleanup_cmd": "clean",
+        });
+        let burst = json!({"backend": "local", "clean": "replace", "max": self.max});
+        let warm = json!({
+            "backend": "local", "clean": "cleanup", "max": self.max, "min_idle": self.min_idle, "run_cmd": "take jobs",
+        });
+        let metal = json!({"backend": "bare_metal", "clean": "cleanup", "max": self.metals});
+        [("burst", burst), ("warm", warm), (METAL, metal)]
+            .into_iter()
+            .map(|(name, own)| Pool {
+                name: PoolName::parse(name).expect("a pool's name"),
+                source: Source::File,
+                retired: false,
+                rules: rules(&limits, own),
+            })
+            .collect()
+    }
+}
+
+fn rules(limits: &serde_json::Value, own: serde_json::Value) -> Rules {
+    let mut all = limits.clone();
+    if let (Some(all), serde_json::Value::Object(own)) = (all.as_object_mut(), own) {
+        all.extend(own);
+    }
+    let settings: PoolSettings = serde_json::from_value(all).expect("a pool's settings");
+    settings.rules(super::planes::HOST).expect("a pool's rules")
+}

@@ -1,0 +1,95 @@
+//! What happens next, and the clock: events by simulated time, and in the order in which they were planned where times are equal.
+
+use super::calls::{Call, Caller, Reply};
+use super::host::HostEvent;
+use super::ledger::Write;
+use super::provider::LateLaunch;
+use motorpool_control::ports::clock::Clock;
+use motorpool_domain::{RunnerId, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A call of a use case arrives, or its answer does.
+    Gate(u64),
+    Refresh {
+        plane: usize,
+    },
+    Restart {
+        plane: usize,
+    },
+    /// A request reaches a control plane.
+    Arrive {
+        plane: usize,
+        caller: Caller,
+        call: Call,
+    },
+    /// A reply reaches its caller.
+    Reply {
+        to: Caller,
+        reply: Reply,
+    },
+    /// A workflow does its next step.
+    Work(usize),
+    Host {
+        host: usize,
+        life: u32,
+        event: HostEvent,
+    },
+    /// A write whose sender has given up or is gone reaches the ledger all the same.
+    LateWrite(Box<Write>),
+    /// And so does a launch reach the provider.
+    LateLaunch(Box<LateLaunch>),
+    /// The provider's machine starts, or stops.
+    PowerOn(RunnerId),
+    PowerOff(RunnerId),
+    /// Something happens to a machine by itself.
+    Mishap,
+    Operator,
+    Intruder,
+    Check,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    planned: u64,
+    events: BTreeMap<(u64, u64), Event>,
+}
+
+impl Schedule {
+    pub(crate) fn plan(&mut self, at_ms: u64, event: Event) {
+        self.planned += 1;
+        self.events.insert((at_ms, self.planned), event);
+    }
+
+    pub(crate) fn next(&mut self) -> Option<(u64, Event)> {
+        self.events.pop_first().map(|((at_ms, _), event)| (at_ms, event))
+    }
+}
+
+/// Milliseconds since the simulation began; the control planes see them as an instant of our time.
+#[derive(Debug, Default)]
+pub(crate) struct SimClock(AtomicU64);
+
+const BEGAN_AT_MS: u64 = 1_700_000_000_000;
+
+impl SimClock {
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn turn_to(&self, at_ms: u64) {
+        self.0.store(at_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn timestamp(at_ms: u64) -> Timestamp {
+        Timestamp::from_millis(BEGAN_AT_MS + at_ms)
+    }
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> Timestamp {
+        Self::timestamp(self.now_ms())
+    }
+}

@@ -1,0 +1,333 @@
+//! The main loop: takes the next event, lets it happen, and looks whether an invariant broke.
+
+mod hosts;
+
+use super::calls::{Call, Caller, Reply};
+use super::chance::Chance;
+use super::faults::Fault;
+use super::gate::Side;
+use super::ground::Ground;
+use super::host::{Host, HostEvent};
+use super::ledger::{Books, Engine, SimLedger};
+use super::oracle::{Oracle, Scene};
+use super::people;
+use super::planes::{Common, Ended, Planes};
+use super::provider::Provider;
+use super::queue::SimQueue;
+use super::scale::{ALL_WELL_MS, CALM_FROM_MS, END_MS, METAL, Scale};
+use super::schedule::Event;
+use super::story::Story;
+use super::weather::{Weather, Wind};
+use super::workload::{LAST_ASK_MS, Work};
+use motorpool_control::SweepWish;
+use motorpool_control::ports::backend::Backend;
+use motorpool_control::ports::ledger::Ledger;
+use motorpool_control::ports::queue::{Queue, QueueName};
+use motorpool_domain::{PoolName, RunnerId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) struct World {
+    pub(crate) ground: Arc<Ground>,
+    scale: Scale,
+    planes: Planes,
+    ledger: Arc<SimLedger>,
+    queue: Arc<SimQueue>,
+    hosts: Vec<Host>,
+    by_runner: BTreeMap<RunnerId, usize>,
+    works: Vec<Work>,
+    first_in_the_calm: usize,
+    metal: PoolName,
+    metals: Vec<RunnerId>,
+    pub(crate) events: u64,
+}
+
+/// How long a caller waits for an answer that does not come.
+const TIMEOUT_MS: u64 = 10_000;
+const PAUSE_MS: u64 = 10 * 60_000;
+
+impl World {
+    pub(crate) fn new(seed: u64, engine: Engine, scale: Scale, story: Story) -> Self {
+        let mut chance = Chance::new(seed);
+        let weather = Weather::draw(&mut chance, CALM_FROM_MS);
+        let ground = Arc::new(Ground::new(weather, chance.fork(), story, Oracle::default()));
+        let ledger =
+            Arc::new(SimLedger { ground: Arc::clone(&ground), books: Arc::new(Books::open(engine)) });
+        let pools = scale.pools();
+        let offers: Vec<(PoolName, u32)> =
+            pools.iter().map(|pool| (pool.name.clone(), pool.rules.max.min(4))).collect();
+        pools.into_iter().for_each(|pool| ledger.define(pool));
+        let queue = Arc::new(SimQueue::new(Arc::clone(&ground)));
+        let common = Common {
+            ground: Arc::clone(&ground),
+            ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
+            queue: Arc::clone(&queue) as Arc<dyn Queue>,
+            provider: Arc::new(Provider { ground: Arc::clone(&ground) }) as Arc<dyn Backend>,
+            refresh: scale.refresh,
+            sweep: scale.sweep,
+        };
+        let count = usize::try_from(chance.between(scale.works.0, scale.works.1)).unwrap_or(0);
+        let mut works: Vec<Work> =
+            (0..count).filter_map(|index| Work::draw(&mut chance, index, &offers)).collect();
+        let first_in_the_calm = works.len();
+        for (pool, _) in &offers {
+            works.extend(Work::in_the_calm(works.len(), pool));
+        }
+        let metals =
+            (1..=scale.metals).filter_map(|nth| RunnerId::parse(format!("metal-{nth}")).ok()).collect();
+        let mut world = Self {
+            planes: Planes::new(common, scale.planes),
+            ground,
+            scale,
+            ledger,
+            queue,
+            hosts: Vec::new(),
+            by_runner: BTreeMap::new(),
+            works,
+            first_in_the_calm,
+            metal: PoolName::parse(METAL).expect("a pool's name"),
+            metals,
+            events: 0,
+        };
+        world.set_out(&mut chance);
+        world
+    }
+
+    /// Runs to the end of time, or to the first broken invariant.
+    pub(crate) fn run(&mut self) {
+        while let Some((at_ms, event)) = self.ground.next_event() {
+            if at_ms > END_MS {
+                break;
+            }
+            self.ground.clock.turn_to(at_ms);
+            self.events += 1;
+            self.happens(event);
+            if self.ground.oracle().violation().is_some() {
+                return;
+            }
+        }
+        self.ground.clock.turn_to(END_MS);
+        self.scene(|oracle, scene| oracle.nothing_strays_for_long(scene));
+        let queue = Arc::clone(&self.queue);
+        self.scene(|oracle, scene| {
+            oracle.at_the_end(scene, |runner| {
+                queue.announces(&QueueName::Idle(runner.pool.clone()), &runner.id, runner.epoch)
+            });
+        });
+    }
+
+    fn set_out(&mut self, chance: &mut Chance) {
+        let period_ms = u64::try_from(self.scale.refresh.as_millis()).unwrap_or(60_000);
+        for plane in 0..self.planes.count() {
+            self.ground.plan_in(chance.between(1_000, period_ms), Event::Refresh { plane });
+        }
+        // Half of them come by themselves, and half in rushes.
+        let rushes: Vec<u64> = (0..6).map(|_| chance.between(60_000, LAST_ASK_MS - 10_000)).collect();
+        for index in self.first_in_the_calm..self.works.len() {
+            self.ground.plan_in(chance.between(ALL_WELL_MS, ALL_WELL_MS + 60_000), Event::Work(index));
+        }
+        for index in 0..self.first_in_the_calm {
+            let at_ms = match (chance.hits(5_000), chance.one_of(&rushes).copied()) {
+                (true, Some(rush_ms)) => rush_ms + chance.between(0, 4_000),
+                (_, _) => chance.between(5_000, LAST_ASK_MS),
+            };
+            self.ground.plan_in(at_ms, Event::Work(index));
+        }
+        self.ground.plan_in(100, Event::Operator);
+        self.ground.plan_in(chance.between(60_000, 600_000), Event::Mishap);
+        self.ground.plan_in(chance.between(60_000, 300_000), Event::Intruder);
+        self.ground.plan_in(60_000, Event::Check);
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Gate(gate) => self.gate_opens(gate),
+            Event::Refresh { plane } => self.refresh(plane),
+            Event::Restart { plane } => {
+                self.ground.tell_of(|| format!("plane-{plane}"), || "starts again".to_owned());
+                self.planes.start(plane);
+            }
+            Event::Arrive { plane, caller, call } => {
+                let ended = self.planes.call(plane, caller, call);
+                self.deliver(ended);
+            }
+            Event::Reply { to, reply } => self.told(to, reply),
+            Event::Work(index) => self.work(index),
+            Event::Host { host, life, event } => self.host(host, life, event),
+            Event::LateWrite(write) => self.ledger.arrive_late(&write),
+            Event::LateLaunch(launch) => launch.arrive(&self.ground),
+            Event::PowerOn(runner) => self.power_on(&runner),
+            Event::PowerOff(runner) => self.power_off(&runner),
+            Event::Mishap => self.mishap(),
+            Event::Operator => self.operator(),
+            Event::Intruder => self.intruder(),
+            Event::Check => self.check(),
+        }
+    }
+
+    fn gate_opens(&mut self, gate: u64) {
+        if self.ground.strikes(Wind::Crashes)
+            && let Some((plane, side)) = self.planes.at_gate(gate)
+        {
+            return self.crash(plane, side);
+        }
+        let ended = self.planes.open(gate);
+        self.deliver(ended);
+    }
+
+    fn crash(&mut self, plane: usize, side: Side) {
+        self.ground.fired(match side {
+            Side::Before => Fault::CrashBeforeCall,
+            Side::After => Fault::CrashAfterCall,
+        });
+        self.ground.tell_of(|| format!("plane-{plane}"), || format!("crashes, {side:?} a call"));
+        for Ended { caller, reply } in self.planes.crash(plane) {
+            let wait_ms = self.ground.chance().between(20, 2_000);
+            self.ground.plan_in(wait_ms, Event::Reply { to: caller, reply });
+        }
+        let down_ms = self.ground.chance().skewed(1_000, 240_000);
+        self.ground.plan_in(down_ms, Event::Restart { plane });
+    }
+
+    fn refresh(&mut self, plane: usize) {
+        let period_ms = u64::try_from(self.scale.refresh.as_millis()).unwrap_or(60_000);
+        self.ground.plan_in(period_ms, Event::Refresh { plane });
+        if self.planes.is_up(plane) {
+            let call = Call::Refresh(SweepWish::IfDue);
+            let ended = self.planes.call(plane, Caller::Refresher(plane), call);
+            self.deliver(ended);
+        }
+    }
+
+    /// A request goes out: to any plane, up or not, over a network that loses some.
+    fn send(&mut self, caller: Caller, call: Call) {
+        let from_host = matches!(caller, Caller::Host { .. });
+        let cut_off = from_host && self.ground.weather.outage(self.ground.now_ms());
+        if cut_off {
+            self.ground.fired(Fault::HeartbeatsVanish);
+        }
+        if cut_off || self.ground.strikes(Wind::NetworkLossy) {
+            return self.ground.plan_in(TIMEOUT_MS, Event::Reply { to: caller, reply: Reply::Nothing });
+        }
+        let plane = self.ground.chance().index(self.planes.count());
+        let wait_ms = self.ground.chance().skewed(2, 1_000);
+        self.ground.plan_in(wait_ms, Event::Arrive { plane, caller, call });
+    }
+
+    /// A use case has ended: its reply travels back.
+    fn deliver(&mut self, ended: Option<Ended>) {
+        let Some(Ended { caller, reply }) = ended else { return };
+        match caller {
+            Caller::Refresher(_) | Caller::Operator(_) | Caller::Intruder { .. } => self.told(caller, reply),
+            Caller::Work(_) | Caller::Host { .. } => {
+                let from_host = matches!(caller, Caller::Host { .. });
+                let cut_off = from_host && self.ground.weather.outage(self.ground.now_ms());
+                let (wait_ms, reply) = match cut_off || self.ground.strikes(Wind::NetworkLossy) {
+                    true => (TIMEOUT_MS, Reply::Nothing),
+                    false => (self.ground.chance().skewed(2, 1_000), reply),
+                };
+                self.ground.plan_in(wait_ms, Event::Reply { to: caller, reply });
+            }
+        }
+    }
+
+    fn told(&mut self, to: Caller, reply: Reply) {
+        match to {
+            Caller::Work(index) => {
+                if let Some(work) = self.works.get_mut(index) {
+                    work.told(&self.ground, &reply);
+                }
+            }
+            Caller::Host { host, life, call } => {
+                let Some(of) = self.hosts.get_mut(host).filter(|of| of.life == life) else { return };
+                if let Some(wait_ms) = paused(&self.ground, of) {
+                    let to = Caller::Host { host, life, call };
+                    return self.ground.plan_in(wait_ms, Event::Reply { to, reply });
+                }
+                let next = of.told(&self.ground, call, reply);
+                self.send_for(host, next);
+            }
+            Caller::Operator(runner) => {
+                if let Reply::Registered(Ok(registered)) = reply {
+                    self.joins(runner, registered.bootstrap_secret);
+                }
+            }
+            Caller::Intruder { runner, by_token, epoch } => {
+                people::judge_intrusion(&self.ground, &runner, by_token, epoch, &reply);
+            }
+            Caller::Refresher(_) => {
+                if matches!(&reply, Reply::Refreshed(Ok(report)) if report.braked) {
+                    self.ground.fired(Fault::BrakeHeld);
+                }
+            }
+        }
+    }
+
+    fn send_for(&mut self, host: usize, call: Option<(u64, Call)>) {
+        let Some(of) = self.hosts.get(host) else { return };
+        if let Some((number, call)) = call {
+            let caller = Caller::Host { host, life: of.life, call: number };
+            self.send(caller, call);
+        }
+    }
+
+    fn work(&mut self, index: usize) {
+        let call = self.works.get_mut(index).and_then(|work| work.next(&self.ground));
+        if let Some(call) = call {
+            self.ground.tell_of(|| format!("workflow wf-{index}"), || format!("calls: {}", call.in_words()));
+            self.send(Caller::Work(index), call);
+        }
+    }
+
+    fn host(&mut self, host: usize, life: u32, event: HostEvent) {
+        let Some(of) = self.hosts.get_mut(host).filter(|of| of.life == life && of.is_on()) else { return };
+        if let Some(wait_ms) = paused(&self.ground, of) {
+            self.ground.fired(Fault::AgentPaused);
+            return self.ground.plan_in(wait_ms, Event::Host { host, life, event });
+        }
+        let next = of.handle(&self.ground, event);
+        self.send_for(host, next);
+    }
+
+    fn operator(&mut self) {
+        let wait_ms = self.ground.chance().between(40_000, 240_000);
+        self.ground.plan_in(wait_ms, Event::Operator);
+        for (caller, call) in people::operate(&self.ground, &self.metal, &self.metals) {
+            self.send(caller, call);
+        }
+    }
+
+    fn intruder(&mut self) {
+        let wait_ms = self.ground.chance().between(60_000, 300_000);
+        self.ground.plan_in(wait_ms, Event::Intruder);
+        let host = {
+            let index = self.ground.chance().index(self.hosts.len());
+            self.hosts.get(index)
+        };
+        if let Some((caller, call)) = host.and_then(|host| people::intrude(&self.ground, host)) {
+            self.send(caller, call);
+        }
+    }
+
+    fn check(&mut self) {
+        self.ground.plan_in(60_000, Event::Check);
+        self.scene(|oracle, scene| oracle.nothing_strays_for_long(scene));
+        let now_ms = self.ground.now_ms();
+        for host in self.hosts.iter().filter(|host| host.overstays(now_ms)) {
+            let what = format!("{} has heard nothing until its fence, and goes on", host.runner);
+            self.ground.broken(20, &[&host.runner], what);
+        }
+    }
+
+    fn scene(&self, judge: impl FnOnce(&mut Oracle, &Scene<'_>)) {
+        let yard = self.ground.yard();
+        let now_ms = self.ground.now_ms();
+        let scene = Scene { now_ms, acting: None, yard: &yard, outage: false };
+        judge(&mut self.ground.oracle(), &scene);
+    }
+}
+
+/// How long it still is.
+fn paused(ground: &Ground, host: &Host) -> Option<u64> {
+    host.paused_until_ms.checked_sub(ground.now_ms()).filter(|left| *left > 0)
+}

@@ -1,0 +1,114 @@
+//! A thousand seeds of two simulated hours each, ten more on the embedded engine; that the same seed gives the same trace; and that
+//! every fault fired. `SEED=7 cargo test -p motorpool-simulator --test simulation replay -- --nocapture` tells what one seed did.
+
+use motorpool_simulator::{Engine, Fault, Fired, run_all, run_traced, story_of};
+
+const SEEDS_A_PART: u64 = 125;
+
+/// One part of the seeds in memory: no invariant breaks, and every fault fires.
+fn part(nth: u64) {
+    let first = nth * SEEDS_A_PART + 1;
+    let (fired, failure) = run_all(first..first + SEEDS_A_PART, Engine::Memory);
+    assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
+    all_fired(&fired, &Fault::ALL);
+}
+
+fn all_fired(fired: &Fired, which: &[Fault]) {
+    let never: Vec<_> =
+        which.iter().filter(|fault| fired.of(**fault) == 0).map(|fault| fault.title()).collect();
+    assert!(never.is_empty(), "these faults never fired: {never:?}\n{fired}");
+}
+
+#[test]
+fn seeds_1_to_125() {
+    part(0);
+}
+
+#[test]
+fn seeds_126_to_250() {
+    part(1);
+}
+
+#[test]
+fn seeds_251_to_375() {
+    part(2);
+}
+
+#[test]
+fn seeds_376_to_500() {
+    part(3);
+}
+
+#[test]
+fn seeds_501_to_625() {
+    part(4);
+}
+
+#[test]
+fn seeds_626_to_750() {
+    part(5);
+}
+
+#[test]
+fn seeds_751_to_875() {
+    part(6);
+}
+
+#[test]
+fn seeds_876_to_1000() {
+    part(7);
+}
+
+/// Invariant 25 is checked here as well: every write is made to a ledger in memory too, and both must answer alike.
+fn embedded(seeds: std::ops::RangeInclusive<u64>) {
+    let (fired, failure) = run_all(seeds, Engine::Embedded);
+    assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
+    let writes =
+        [Fault::LedgerThrottled, Fault::AnswerLostError, Fault::AnswerLostRepeated, Fault::CrashBeforeCall];
+    all_fired(&fired, &writes);
+}
+
+#[test]
+fn inv_25_seeds_1_to_5_on_the_embedded_engine() {
+    embedded(1..=5);
+}
+
+#[test]
+fn inv_25_seeds_6_to_10_on_the_embedded_engine() {
+    embedded(6..=10);
+}
+
+#[test]
+fn inv_22_the_same_seed_gives_the_same_trace_byte_for_byte() {
+    for seed in [1, 2, 3] {
+        let (one, two) = (run_traced(seed, Engine::Memory), run_traced(seed, Engine::Memory));
+        assert!(!one.trace.is_empty());
+        assert!(
+            one.trace == two.trace,
+            "seed {seed} differs from itself at {:?}",
+            first_difference(&one.trace, &two.trace)
+        );
+        assert_eq!(one.fired, two.fired);
+    }
+    let (one, two) = (run_traced(1, Engine::Embedded), run_traced(1, Engine::Embedded));
+    assert!(
+        one.trace == two.trace,
+        "seed 1 differs on the embedded engine at {:?}",
+        first_difference(&one.trace, &two.trace)
+    );
+}
+
+fn first_difference<'a>(one: &'a str, two: &'a str) -> Option<(&'a str, &'a str)> {
+    one.lines().zip(two.lines()).find(|(one, two)| one != two)
+}
+
+#[test]
+fn replay_the_seed_of_the_environment() {
+    let Some(seed) = std::env::var("SEED").ok().and_then(|text| text.parse().ok()) else { return };
+    let engine = match std::env::var("ENGINE").as_deref() {
+        Ok("embedded") => Engine::Embedded,
+        Ok(_) | Err(_) => Engine::Memory,
+    };
+    let story = story_of(seed, engine);
+    println!("{story}");
+}
