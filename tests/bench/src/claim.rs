@@ -1,0 +1,82 @@
+//! A warm claim over HTTP on `serve`, beside as many raw row writes in one transaction with the same durability.
+
+use crate::clock::Stopwatch;
+use crate::floor::RawSqlite;
+use crate::pools;
+use crate::report;
+use crate::samples::{Samples, ms, per_second, ratio};
+use anyhow::{Result, ensure};
+use motorpool_tests::api::Api;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+/// What the one transaction of a warm claim writes: six items (the runner, the claim, its key, three log entries), and where the
+/// runner and the claim stand in the two indexes.
+const ROWS: usize = 10;
+/// Claims of a measurement; each takes one idle runner.
+const CLAIMS: usize = 960;
+
+pub(crate) async fn run() -> Result<()> {
+    for callers in [1, 8, 64] {
+        let (serve, _) = pools::serve_with(pools::POOL_MAX).await?;
+        let api = serve.api();
+        warm_up(api).await?;
+        let watch = Stopwatch::start();
+        let mut running = JoinSet::new();
+        for caller in 0..callers {
+            running.spawn(claims(api.clone(), caller, CLAIMS / callers));
+        }
+        let mut ours = Samples::default();
+        while let Some(samples) = running.join_next().await {
+            ours.extend(samples??);
+        }
+        let took = watch.elapsed();
+        let floor_dir = tempfile::tempdir()?;
+        let (floor, floor_took) = RawSqlite::open(floor_dir.path())?.transactions(CLAIMS, ROWS, callers)?;
+        let cost = took.as_secs_f64() / ours.len() as f64;
+        let floor_cost = floor_took.as_secs_f64() / floor.len() as f64;
+        report(&json!({
+            "name": format!("claim_{callers}"),
+            "callers": callers,
+            "claims": ours.len(),
+            "p50_ms": ms(ours.p50()),
+            "p99_ms": ms(ours.percentile(0.99)),
+            "per_second": per_second(ours.len(), took),
+            "floor_p50_ms": ms(floor.p50()),
+            "floor_p99_ms": ms(floor.percentile(0.99)),
+            "floor_per_second": per_second(floor.len(), floor_took),
+            "aim": if callers == 1 { 5 } else { 4 },
+            // One caller waits for its answer; many share the machine, so that what a claim costs is what counts.
+            "ratio": match callers {
+                1 => ratio(ours.p50().as_secs_f64(), floor.p50().as_secs_f64()),
+                _ => ratio(cost, floor_cost),
+            },
+        }));
+    }
+    Ok(())
+}
+
+/// Connections, caches and the first page of everything.
+async fn warm_up(api: &Api) -> Result<()> {
+    for number in 0..20 {
+        api.post("claim", json!({"workflow": format!("warm-{number}"), "pool": pools::name(0)}))
+            .await?
+            .expect(200)?;
+    }
+    Ok(())
+}
+
+async fn claims(api: Api, caller: usize, count: usize) -> Result<Samples> {
+    let mut samples = Samples::default();
+    for number in 0..count {
+        let workflow = format!("gh-{caller}-{number}");
+        let watch = Stopwatch::start();
+        let claim = api
+            .post("provision", json!({"workflow": workflow, "pool": pools::name(0)}))
+            .await?
+            .expect(202)?;
+        samples.add(watch.elapsed());
+        ensure!(claim["runners"][0]["warm"] == true, "it was not warm: {claim}");
+    }
+    Ok(samples)
+}

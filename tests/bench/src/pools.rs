@@ -1,0 +1,66 @@
+//! A serve with many idle runners, which were written into its ledger before it started.
+
+use crate::clock::now;
+use anyhow::{Context, Result};
+use motorpool_control::ports::ledger::Ledger;
+use motorpool_domain::pool::{Pool, Source};
+use motorpool_domain::runner::Runner;
+use motorpool_domain::spec::Spec;
+use motorpool_domain::{PoolName, RunnerId};
+use motorpool_ledger::DynamoLedger;
+use motorpool_ledger::embedded::EmbeddedEngine;
+use motorpool_ledger::table::ensure_table;
+use motorpool_tests::seeded;
+use motorpool_tests::serve::{Serve, fresh_dir};
+use motorpool_wire::pool_settings::PoolSettings;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// As many as a pool may have.
+pub(crate) const POOL_MAX: usize = 1_000;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The name of the numbered pool.
+pub(crate) fn name(number: usize) -> String {
+    format!("bench{number}")
+}
+
+/// A serve with `runners` idle runners, in pools of a thousand.
+pub(crate) async fn serve_with(runners: usize) -> Result<(Serve, Vec<RunnerId>)> {
+    let dir = fresh_dir()?;
+    let pools = runners.div_ceil(POOL_MAX);
+    let ids = seed(&dir, runners, pools).await?;
+    let file: String = (0..pools).map(|number| section(&name(number))).collect();
+    let serve = Serve::start_in(dir, &format!("refresh_seconds = 30\n{file}"), Vec::new())?;
+    Ok((serve, ids))
+}
+
+fn section(pool: &str) -> String {
+    format!(
+        "[pools.{pool}]\nbackend = \"bare_metal\"\nclean = \"keep\"\nmax = {POOL_MAX}\nheartbeat_seconds = 600\nidle_minutes = 600\n"
+    )
+}
+
+async fn seed(dir: &TempDir, runners: usize, pools: usize) -> Result<Vec<RunnerId>> {
+    let data = dir.path().join("data");
+    let engine = EmbeddedEngine::open(&data).context("the ledger to be seeded")?;
+    let client = engine.client();
+    ensure_table(&client, "motorpool").await?;
+    let ledger: Arc<dyn Ledger> = Arc::new(DynamoLedger::new(client, "motorpool".to_owned()));
+    let mut ids = Vec::new();
+    for number in 0..pools {
+        let pool = PoolName::parse(name(number))?;
+        let settings: PoolSettings =
+            serde_json::from_value(json!({"backend": "bare_metal", "clean": "keep"}))?;
+        let rules = settings.rules(Spec { cpu: 2, memory_mb: 2048 })?;
+        ledger.put_pool(&Pool { name: pool.clone(), source: Source::File, retired: false, rules }).await?;
+        let here = (runners - number * POOL_MAX).min(POOL_MAX);
+        let made = (0..here).map(|number| seeded::idle(&pool, number, true, 10 * HOUR, now()));
+        let made: Vec<Runner> = made.collect::<Result<_>>()?;
+        seeded::write(&ledger, &made, now()).await?;
+        ids.extend(made.into_iter().map(|runner| runner.id));
+    }
+    Ok(ids)
+}
