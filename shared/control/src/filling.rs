@@ -4,7 +4,7 @@ use crate::advance::ClaimNow;
 use crate::ports::ledger::{ClaimGain, ClaimOpening, ClaimWrite};
 use motorpool_domain::claim::Claim;
 use motorpool_domain::runner::Runner;
-use motorpool_domain::{AuditEntry, ClaimId};
+use motorpool_domain::{AuditEntry, ClaimId, Timestamp};
 
 #[derive(Debug)]
 pub(crate) struct Filling {
@@ -28,6 +28,15 @@ impl Filling {
 
     pub(crate) fn draft(claim: Claim, replaces: Option<ClaimId>, entry: AuditEntry) -> Self {
         Self { claim, draft: Some(Draft { replaces, entry }), taken: Vec::new() }
+    }
+
+    /// It gets nothing now, and its log says so from the start.
+    pub(crate) fn that_waits(self, reason: String, not_before: Option<Timestamp>) -> Self {
+        let entry =
+            |entry: AuditEntry| AuditEntry { why: format!("{}, and waits: {reason}", entry.why), ..entry };
+        let draft =
+            self.draft.map(|Draft { replaces, entry: opened }| Draft { replaces, entry: entry(opened) });
+        Self { claim: self.claim.waiting_for(Some(reason), not_before), draft, taken: self.taken }
     }
 
     /// Nothing, if the ledger has it.

@@ -101,7 +101,7 @@ impl Control {
         let id = draft.claim.id.clone();
         let gathered = if at_once {
             self.gather(&record.pool, draft, hand).await?
-        } else if self.wrote_opening(&draft, &draft.claim).await? {
+        } else if self.wrote_opening(&draft).await? {
             self.gather_in_turn(record, Filling::of_ledger(draft.claim), hand).await?
         } else {
             self.give_back_all(&record.pool, hand).await?;
@@ -133,14 +133,13 @@ impl Control {
         if filling.claim.ask.idle_only {
             return Ok(Attempt::Empty { reason });
         }
-        let waiting = filling.claim.waiting_for(Some(reason), not_before);
-        let wrote = self.wrote_opening(&filling, &waiting).await?;
+        let wrote = self.wrote_opening(&filling.that_waits(reason, not_before)).await?;
         Ok(if wrote { Attempt::Opened { id, now: None } } else { Attempt::Again })
     }
 
-    async fn wrote_opening(&self, draft: &Filling, claim: &Claim) -> Result<bool, Refused> {
+    async fn wrote_opening(&self, draft: &Filling) -> Result<bool, Refused> {
         let Some(opening) = draft.opening() else { return Ok(true) };
-        match self.ledger.open_claim(claim, opening).await? {
+        match self.ledger.open_claim(&draft.claim, opening).await? {
             Opened::Done => Ok(true),
             Opened::Lost { .. } => Ok(false),
         }
