@@ -8,6 +8,7 @@ use crate::samples::{Samples, ms, per_second, ratio};
 use anyhow::{Result, ensure};
 use motorpool_tests::api::Api;
 use serde_json::json;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// What the one transaction of a warm claim writes: six items (the runner, the claim, its key, three log entries), and where the
@@ -15,24 +16,26 @@ use tokio::task::JoinSet;
 const ROWS: usize = 10;
 /// Claims of a measurement; each takes one idle runner.
 const CLAIMS: usize = 960;
+const ROUNDS: usize = 5;
 
 pub(crate) async fn run() -> Result<()> {
     for callers in [1, 8, 64] {
         let (serve, _) = pools::serve_with(pools::POOL_MAX).await?;
         let api = serve.api();
         warm_up(api).await?;
-        let watch = Stopwatch::start();
-        let mut running = JoinSet::new();
-        for caller in 0..callers {
-            running.spawn(claims(api.clone(), caller, CLAIMS / callers));
-        }
-        let mut ours = Samples::default();
-        while let Some(samples) = running.join_next().await {
-            ours.extend(samples??);
-        }
-        let took = watch.elapsed();
         let floor_dir = tempfile::tempdir()?;
-        let (floor, floor_took) = RawSqlite::open(floor_dir.path())?.transactions(CLAIMS, ROWS, callers)?;
+        let raw = RawSqlite::open(floor_dir.path())?;
+        let (mut ours, mut took) = (Samples::default(), Duration::ZERO);
+        let (mut floor, mut floor_took) = (Samples::default(), Duration::ZERO);
+        // By turns, since a disk has its moods, and both must meet the same ones.
+        for round in 0..ROUNDS {
+            let (samples, span) = all_claims(api, round, callers).await?;
+            ours.extend(samples);
+            took += span;
+            let (samples, span) = raw.transactions(round, CLAIMS / ROUNDS, ROWS, callers)?;
+            floor.extend(samples);
+            floor_took += span;
+        }
         let cost = took.as_secs_f64() / ours.len() as f64;
         let floor_cost = floor_took.as_secs_f64() / floor.len() as f64;
         report(&json!({
@@ -66,10 +69,24 @@ async fn warm_up(api: &Api) -> Result<()> {
     Ok(())
 }
 
-async fn claims(api: Api, caller: usize, count: usize) -> Result<Samples> {
+/// One round of all callers: what each claim took, and all of them together.
+async fn all_claims(api: &Api, round: usize, callers: usize) -> Result<(Samples, Duration)> {
+    let watch = Stopwatch::start();
+    let mut running = JoinSet::new();
+    for caller in 0..callers {
+        running.spawn(claims(api.clone(), round, caller, CLAIMS / ROUNDS / callers));
+    }
+    let mut all = Samples::default();
+    while let Some(samples) = running.join_next().await {
+        all.extend(samples??);
+    }
+    Ok((all, watch.elapsed()))
+}
+
+async fn claims(api: Api, round: usize, caller: usize, count: usize) -> Result<Samples> {
     let mut samples = Samples::default();
     for number in 0..count {
-        let workflow = format!("gh-{caller}-{number}");
+        let workflow = format!("gh-{round}-{caller}-{number}");
         let watch = Stopwatch::start();
         let claim = api
             .post("provision", json!({"workflow": workflow, "pool": pools::name(0)}))

@@ -29,9 +29,10 @@ impl RawSqlite {
         Ok(Self { connection: Arc::new(Mutex::new(connection)) })
     }
 
-    /// `count` transactions of `rows` rows each, by so many threads at once: what each took, and all of them together.
+    /// `count` transactions of `rows` new rows each, by so many threads at once: what each took, and all of them together.
     pub(crate) fn transactions(
         &self,
+        round: usize,
         count: usize,
         rows: usize,
         callers: usize,
@@ -40,7 +41,7 @@ impl RawSqlite {
         let threads: Vec<_> = (0..callers)
             .map(|caller| {
                 let connection = Arc::clone(&self.connection);
-                std::thread::spawn(move || some(&connection, caller, count / callers, rows))
+                std::thread::spawn(move || some(&connection, round, caller, count / callers, rows))
             })
             .collect();
         let mut all = Samples::default();
@@ -51,7 +52,13 @@ impl RawSqlite {
     }
 }
 
-fn some(connection: &Mutex<Connection>, caller: usize, count: usize, rows: usize) -> Result<Samples> {
+fn some(
+    connection: &Mutex<Connection>,
+    round: usize,
+    caller: usize,
+    count: usize,
+    rows: usize,
+) -> Result<Samples> {
     let mut samples = Samples::default();
     for number in 0..count {
         let watch = Stopwatch::start();
@@ -59,7 +66,7 @@ fn some(connection: &Mutex<Connection>, caller: usize, count: usize, rows: usize
         let transaction = connection.transaction()?;
         for row in 0..rows {
             let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO rows VALUES (?1, ?2, ?3)")?;
-            put.execute(params![format!("{caller}-{number}"), format!("{row}"), ROW])?;
+            put.execute(params![format!("{round}-{caller}-{number}"), format!("{row}"), ROW])?;
         }
         transaction.commit()?;
         drop(connection);

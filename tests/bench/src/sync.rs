@@ -11,28 +11,31 @@ use motorpool_domain::RunnerId;
 use motorpool_tests::api::Api;
 use motorpool_tests::seeded::{BOOT_ID, token};
 use serde_json::json;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 const CALLERS: usize = 16;
 const SYNCS: usize = 8_000;
+const ROUNDS: usize = 5;
 
 pub(crate) async fn run() -> Result<()> {
     for runners in [100, 1_000, 10_000] {
         let (serve, ids) = pools::serve_with(runners).await?;
-        let watch = Stopwatch::start();
-        let mut running = JoinSet::new();
-        for caller in 0..CALLERS {
-            let mine: Vec<RunnerId> = ids.iter().skip(caller).step_by(CALLERS).cloned().collect();
-            running.spawn(syncs(serve.api().clone(), mine, SYNCS / CALLERS));
-        }
-        let mut ours = Samples::default();
-        while let Some(samples) = running.join_next().await {
-            ours.extend(samples??);
-        }
-        let took = watch.elapsed();
-        let memory_mb = resident_mb(serve.pid())?;
         let floor_dir = tempfile::tempdir()?;
-        let (floor, floor_took) = RawSqlite::open(floor_dir.path())?.transactions(ours.len(), 1, CALLERS)?;
+        let raw = RawSqlite::open(floor_dir.path())?;
+        let (mut ours, mut took) = (Samples::default(), Duration::ZERO);
+        let (mut floor, mut floor_took) = (Samples::default(), Duration::ZERO);
+        let ids: Vec<RunnerId> = ids.into_iter().take(SYNCS).collect();
+        // By turns, since a disk has its moods, and both must meet the same ones.
+        for (round, some) in ids.chunks(ids.len().div_ceil(ROUNDS)).enumerate() {
+            let (samples, span) = all_syncs(serve.api(), some).await?;
+            ours.extend(samples);
+            took += span;
+            let (samples, span) = raw.transactions(round, some.len(), 1, CALLERS)?;
+            floor.extend(samples);
+            floor_took += span;
+        }
+        let memory_mb = resident_mb(serve.pid())?;
         report(&json!({
             "name": format!("sync_{runners}"),
             "runners": runners,
@@ -52,9 +55,24 @@ pub(crate) async fn run() -> Result<()> {
     Ok(())
 }
 
-async fn syncs(api: Api, runners: Vec<RunnerId>, count: usize) -> Result<Samples> {
+/// One round of all callers: what each sync took, and all of them together.
+async fn all_syncs(api: &Api, runners: &[RunnerId]) -> Result<(Samples, Duration)> {
+    let watch = Stopwatch::start();
+    let mut running = JoinSet::new();
+    for caller in 0..CALLERS {
+        let mine: Vec<RunnerId> = runners.iter().skip(caller).step_by(CALLERS).cloned().collect();
+        running.spawn(syncs(api.clone(), mine));
+    }
+    let mut all = Samples::default();
+    while let Some(samples) = running.join_next().await {
+        all.extend(samples??);
+    }
+    Ok((all, watch.elapsed()))
+}
+
+async fn syncs(api: Api, runners: Vec<RunnerId>) -> Result<Samples> {
     let mut samples = Samples::default();
-    for runner in runners.iter().take(count) {
+    for runner in &runners {
         let agent = api.as_who(Some(&token(runner)));
         let report = json!({
             "runner": runner, "epoch": 1, "boot_id": BOOT_ID, "agent_version": "bench",
