@@ -1,11 +1,10 @@
 //! What the use cases cost in calls to AWS, counted at the connector: figures of the design, held.
 
 use anyhow::{Context, Result};
-use motorpool_control::ports::ledger::Ledger;
 use motorpool_ledger::embedded::EmbeddedEngine;
 use motorpool_ledger::{DynamoLedger, create_table_on_aws};
 use motorpool_queues::{InProcessQueue, SqsQueues};
-use motorpool_tests::counting::Counting;
+use motorpool_tests::counting::{Counting, ledger_in};
 use motorpool_tests::world::{World, pool};
 use motorpool_tests::{emulated_aws, seeded};
 use serde_json::json;
@@ -103,11 +102,7 @@ async fn the_due_pass_costs_the_same_at_100_and_10_000_runners() -> Result<()> {
 /// The calls of one pass in which ten idle runners of so many have been idle for too long.
 async fn due_pass_among(count: usize) -> Result<Calls> {
     let engine = EmbeddedEngine::in_memory()?;
-    let counting = Counting::new(engine.http_client());
-    let config = motorpool_aws::emulated("http://embedded.invalid").await;
-    let config = config.into_builder().http_client(counting.clone()).build();
-    create_table_on_aws(&config, "motorpool").await?;
-    let ledger: Arc<dyn Ledger> = Arc::new(DynamoLedger::on_aws(&config, "motorpool"));
+    let (ledger, counting) = ledger_in(&engine).await?;
     let settings = json!({"max": 1_000, "heartbeat_seconds": 3600});
     let world = World::on(Arc::clone(&ledger), Arc::new(InProcessQueue::default()), settings).await?;
     world.refresh().await?;

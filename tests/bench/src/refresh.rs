@@ -5,12 +5,9 @@ use crate::clock::Stopwatch;
 use crate::report;
 use crate::samples::{Samples, ms, ratio};
 use anyhow::{Result, ensure};
-use motorpool_control::ports::ledger::Ledger;
-use motorpool_ledger::DynamoLedger;
-use motorpool_ledger::create_table_on_aws;
 use motorpool_ledger::embedded::EmbeddedEngine;
 use motorpool_queues::InProcessQueue;
-use motorpool_tests::counting::Counting;
+use motorpool_tests::counting::{Counting, ledger_in};
 use motorpool_tests::seeded;
 use motorpool_tests::world::{World, pool};
 use serde_json::json;
@@ -20,7 +17,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const DUE: usize = 10;
-const PASSES: usize = 20;
+/// So many that the fewest records are all due once.
+const PASSES: usize = 10;
 
 pub(crate) async fn run() -> Result<()> {
     let mut ledgers = Vec::new();
@@ -64,11 +62,7 @@ impl Records {
     async fn new(records: usize) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let engine = EmbeddedEngine::open(dir.path())?;
-        let counting = Counting::new(engine.http_client());
-        let config = motorpool_aws::emulated("http://embedded.invalid").await;
-        let config = config.into_builder().http_client(counting.clone()).build();
-        create_table_on_aws(&config, "motorpool").await?;
-        let ledger: Arc<dyn Ledger> = Arc::new(DynamoLedger::on_aws(&config, "motorpool"));
+        let (ledger, counting) = ledger_in(&engine).await?;
         let settings = json!({"max": 1_000, "heartbeat_seconds": 3600});
         let world = World::on(Arc::clone(&ledger), Arc::new(InProcessQueue::default()), settings).await?;
         world.refresh().await?;
@@ -77,8 +71,7 @@ impl Records {
             pass if pass < PASSES => Duration::from_secs(10 * (1 + pass as u64)),
             _ => Duration::from_secs(36_000),
         };
-        let count = records.max(DUE * PASSES);
-        let runners = (0..count).map(|number| seeded::idle(&pool()?, number, false, idle(number), now));
+        let runners = (0..records).map(|number| seeded::idle(&pool()?, number, false, idle(number), now));
         let runners = runners.collect::<Result<Vec<_>>>()?;
         seeded::write(&ledger, &runners, now).await?;
         Ok(Self { records, world, counting, samples: Samples::default(), calls: BTreeMap::new(), _dir: dir })
