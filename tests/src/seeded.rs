@@ -23,6 +23,8 @@ pub fn idle(pool: &PoolName, number: usize, kept: bool, idle: Duration, now: Tim
             usage: Usage::OnDemand,
             spec: Spec { cpu: 2, memory_mb: 2048 },
         },
+        index: 0,
+        attempt: None,
         kept,
         hold: None,
         epoch: Epoch::FIRST,

@@ -1,23 +1,25 @@
 //! A control plane on the in-memory ledger, with a clock that a test turns and machines that do what a test says.
 
+use crate::played::{PlayedAgents, PlayedHost};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use motorpool_control::ports::backend::{
-    Backend, BackendError, Backends, LaunchError, LaunchOrder, Launched, Machine,
+    Backend, BackendError, Backends, LaunchError, LaunchOrder, Machine, Ordered,
 };
+use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SeededEntropy;
 use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
-use motorpool_control::{Caller, Control, Parts, ServerSecret, Settings, SweepWish, token_sha256};
+use motorpool_control::{Caller, Control, Parts, ServerSecret, Settings, SweepWish};
 use motorpool_domain::pool::{BackendKind, Rules};
-use motorpool_domain::runner::{Presence, Runner, TaskOutcome, TaskResult};
+use motorpool_domain::runner::{Presence, Runner};
 use motorpool_domain::spec::Spec;
-use motorpool_domain::{Label, PoolName, RunnerId, Timestamp, Workflow};
+use motorpool_domain::{PoolName, RunnerId, Timestamp, Workflow};
 use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
-use motorpool_wire::agent::{BootstrapRequest, SyncAnswer, SyncRequest, TaskKind};
+use motorpool_wire::agent::SyncAnswer;
 use motorpool_wire::api::{ClaimView, ProvisionRequest, RefreshReport};
 use motorpool_wire::pool_settings::PoolSettings;
 use serde_json::json;
@@ -33,7 +35,7 @@ pub struct World {
     pub queue: Arc<dyn Queue>,
     pub machines: Arc<Machines>,
     pub clock: Arc<TurnedClock>,
-    agents: Mutex<BTreeMap<RunnerId, PlayedAgent>>,
+    agents: PlayedAgents,
 }
 
 pub const POOL: &str = "small";
@@ -59,6 +61,7 @@ impl World {
             ledger: Arc::clone(&ledger),
             queue: Arc::clone(&queue),
             backends: Backends::default().with(BackendKind::Local, Arc::clone(&machines) as Arc<dyn Backend>),
+            ci: CiSystems::default(),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             entropy: Arc::new(SeededEntropy::new(1)),
             doorbell: Arc::new(NoDoorbell),
@@ -71,7 +74,7 @@ impl World {
             },
         });
         control.define_pools(&BTreeMap::from([(pool()?, rules(settings)?)])).await?;
-        Ok(Self { control, ledger, queue, machines, clock, agents: Mutex::default() })
+        Ok(Self { control, ledger, queue, machines, clock, agents: PlayedAgents::default() })
     }
 
     pub fn now(&self) -> Timestamp {
@@ -126,37 +129,9 @@ impl World {
 
     /// One sync of one agent, with the task that it is given done at once.
     pub async fn agent_syncs(&self, id: &RunnerId) -> Result<SyncAnswer> {
-        let mut agent = self.agents().get(id).cloned().unwrap_or_default();
-        if !agent.joined {
-            let secret = self.machines.secret(id).with_context(|| format!("{id} was not launched"))?;
-            let request = BootstrapRequest {
-                runner: id.clone(),
-                secret,
-                token_sha256: token_sha256(&token(id)),
-                machine_id: id.to_string(),
-                boot_id: "boot".to_owned(),
-            };
-            agent.epoch = self.control.bootstrap(request).await?.epoch.0;
-            agent.joined = true;
-        }
-        let request = SyncRequest {
-            runner: id.clone(),
-            epoch: motorpool_domain::Epoch(agent.epoch),
-            boot_id: "boot".to_owned(),
-            agent_version: "test".to_owned(),
-            registered: agent.registered.clone(),
-            busy: None,
-            results: agent.results.clone(),
-            wait_ms: 0,
-        };
-        let answer = self.control.sync(&token(id), &request).await?.answer;
-        agent.take(&answer);
-        self.agents().insert(id.clone(), agent);
-        Ok(answer)
-    }
-
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<RunnerId, PlayedAgent>> {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+        let secret = self.machines.secret(id).with_context(|| format!("{id} was not launched"))?;
+        let host = PlayedHost { runner: id.clone(), secret, machine_id: id.to_string(), notice: None };
+        Ok(self.agents.sync(&self.control, &host).await?)
     }
 }
 
@@ -171,34 +146,6 @@ fn rules(settings: serde_json::Value) -> Result<Rules> {
     }
     let settings: PoolSettings = serde_json::from_value(all)?;
     Ok(settings.rules(HOST)?)
-}
-
-fn token(id: &RunnerId) -> String {
-    format!("mp_runner_{id}")
-}
-
-#[derive(Debug, Clone, Default)]
-struct PlayedAgent {
-    joined: bool,
-    epoch: u64,
-    registered: Option<Label>,
-    results: Vec<TaskResult>,
-}
-
-impl PlayedAgent {
-    fn take(&mut self, answer: &SyncAnswer) {
-        if answer.epoch.0 != self.epoch {
-            self.epoch = answer.epoch.0;
-            self.results.clear();
-        }
-        let Some(task) = &answer.task else { return };
-        match &task.kind {
-            TaskKind::Register { label, .. } => self.registered = Some(label.clone()),
-            TaskKind::Deregister { .. } => self.registered = None,
-            TaskKind::Prepare { .. } | TaskKind::Cleanup { .. } => {}
-        }
-        self.results.push(TaskResult { task: task.id.clone(), outcome: TaskOutcome::Done });
-    }
 }
 
 /// A clock that only a test moves.
@@ -278,20 +225,26 @@ impl Machines {
     }
 }
 
+fn machine(id: &RunnerId) -> Machine {
+    Machine { runner: id.clone(), provider_id: format!("machine:{id}") }
+}
+
 #[async_trait]
 impl Backend for Machines {
-    async fn ensure_launched(&self, order: &LaunchOrder<'_>) -> Result<Launched, LaunchError> {
+    async fn launch(&self, order: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError> {
         let mut yard = self.yard();
         yard.launches += 1;
         if let Mood::Refuses(why) = &yard.mood {
             return Err(LaunchError::Refused(why.clone()));
         }
-        yard.secrets.insert(order.runner.id.clone(), order.secret.to_owned());
-        yard.there.insert(order.runner.id.clone());
+        for Ordered { runner, secret } in &order.machines {
+            yard.secrets.insert(runner.clone(), secret.clone());
+            yard.there.insert(runner.clone());
+        }
         match &yard.mood {
             Mood::Mute => Err(LaunchError::Unconfirmed("the answer was lost".into())),
             Mood::Willing | Mood::Refuses(_) => {
-                Ok(Launched { provider_id: format!("machine:{}", order.runner.id) })
+                Ok(order.machines.iter().map(|ordered| machine(&ordered.runner)).collect())
             }
         }
     }
@@ -306,7 +259,6 @@ impl Backend for Machines {
     }
 
     async fn inventory(&self, _: &PoolName) -> Result<Vec<Machine>, BackendError> {
-        let machine = |id: &RunnerId| Machine { runner: id.clone(), provider_id: format!("machine:{id}") };
         Ok(self.yard().there.iter().map(machine).collect())
     }
 

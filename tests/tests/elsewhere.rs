@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::backend::{Backends, Elsewhere};
+use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SeededEntropy;
@@ -81,6 +82,7 @@ fn without_machines(world: &World) -> Control {
         ledger: Arc::clone(&world.ledger),
         queue: Arc::clone(&world.queue),
         backends: Backends::default().with(BackendKind::Local, Arc::new(Elsewhere)),
+        ci: CiSystems::default(),
         clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
         entropy: Arc::new(SeededEntropy::new(2)),
         doorbell: Arc::new(NoDoorbell),

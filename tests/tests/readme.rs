@@ -153,7 +153,12 @@ fn id_masked(word: &str) -> String {
         if let Some(at) = masked.find(prefix) {
             let rest = masked.get(at + 2..at + 18).unwrap_or_default();
             if rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
-                masked.replace_range(at + 2..at + 18, "ID");
+                // With its place in the launch: which of them is taken is left to chance.
+                let place = masked.get(at + 18..).unwrap_or_default();
+                let place = place
+                    .strip_prefix('-')
+                    .map_or(0, |rest| 1 + rest.bytes().take_while(u8::is_ascii_digit).count());
+                masked.replace_range(at + 2..at + 18 + place, "ID");
             }
         }
     }

@@ -18,7 +18,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Launched, Machine};
+use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Machine, Ordered};
 use motorpool_domain::runner::{Presence, Runner};
 use motorpool_domain::{PoolName, RunnerId};
 use tokio::process::Command;
@@ -77,14 +77,23 @@ impl LocalBackend {
 
 #[async_trait]
 impl Backend for LocalBackend {
-    async fn ensure_launched(&self, order: &LaunchOrder<'_>) -> Result<Launched, LaunchError> {
-        let LaunchOrder { pool: _, runner, secret } = *order;
-        let tag = Tag { runner: runner.id.clone(), pool: runner.pool.clone(), launch: runner.launch.clone() };
-        let (backend, secret) = (self.clone(), secret.to_owned());
-        blocking(move || backend.launch(&tag, &secret))
+    /// All of them, or an error: what an earlier one of the order has started is found running when the order comes again.
+    async fn launch(&self, order: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError> {
+        let LaunchOrder { pool, launch, attempt: _, machines, launch_secret: _ } = order;
+        let tagged: Vec<(Tag, String)> = machines
+            .iter()
+            .map(|Ordered { runner, secret }| {
+                let tag = Tag { runner: runner.clone(), pool: pool.name.clone(), launch: (*launch).clone() };
+                (tag, secret.clone())
+            })
+            .collect();
+        let backend = self.clone();
+        blocking(move || tagged.iter().try_for_each(|(tag, secret)| backend.start(tag, secret)))
             .await
             .map_err(|failure| LaunchError::Unconfirmed(Box::new(failure)))??;
-        Ok(Launched { provider_id: self.provider_id(&runner.id) })
+        let machine =
+            |runner: &RunnerId| Machine { runner: runner.clone(), provider_id: self.provider_id(runner) };
+        Ok(machines.iter().map(|ordered| machine(&ordered.runner)).collect())
     }
 
     /// An agent that was started a moment ago has no lock yet: it is there, too.
@@ -147,7 +156,7 @@ impl Backend for LocalBackend {
 
 impl LocalBackend {
     /// Blocks. The program runs afterwards, or an earlier one still does.
-    fn launch(&self, tag: &Tag, secret: &str) -> Result<(), LaunchError> {
+    fn start(&self, tag: &Tag, secret: &str) -> Result<(), LaunchError> {
         let unconfirmed = |failure: Failure| LaunchError::Unconfirmed(Box::new(failure));
         let _launching = self.launching.lock().unwrap_or_else(PoisonError::into_inner);
         let (dir, new) = self.root().make(&tag.runner).map_err(unconfirmed)?;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use motorpool_backend_local::{LocalBackend, LocalConfig};
-use motorpool_control::ports::backend::{Backend, LaunchError, LaunchOrder, Launched, Machine};
+use motorpool_control::ports::backend::{Backend, LaunchError, LaunchOrder, Machine, Ordered};
+use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
 use motorpool_domain::runner::{NewRunner, Presence, Runner};
 use motorpool_domain::spec::{Offer, Spec, Usage};
@@ -399,12 +400,21 @@ impl Host {
     }
 }
 
-async fn launch_outcome(backend: &LocalBackend, runner: &Runner) -> Result<Result<Launched, LaunchError>> {
-    let pool = pool(&runner.pool);
-    Ok(backend.ensure_launched(&LaunchOrder { pool: &pool, runner, secret: SECRET }).await)
+async fn launch_outcome(backend: &LocalBackend, runner: &Runner) -> Result<Result<Machine, LaunchError>> {
+    let order = LaunchOrder {
+        pool: &pool(&runner.pool),
+        launch: &runner.launch,
+        attempt: &Attempt::first(1, Rung::only(runner.offer.clone()), None),
+        machines: vec![Ordered { runner: runner.id.clone(), secret: SECRET.to_owned() }],
+        launch_secret: String::new(),
+    };
+    Ok(match backend.launch(&order).await {
+        Ok(machines) => Ok(machines.into_iter().next().context("no machine came of it")?),
+        Err(error) => Err(error),
+    })
 }
 
-async fn launch(backend: &LocalBackend, runner: &Runner) -> Result<Launched> {
+async fn launch(backend: &LocalBackend, runner: &Runner) -> Result<Machine> {
     Ok(launch_outcome(backend, runner).await??)
 }
 
@@ -477,6 +487,8 @@ fn pool(name: &PoolName) -> Pool {
             limits: Limits::default(),
             offer: offer(),
             commands: Commands::default(),
+            ec2: None,
+            ci: None,
         },
     }
 }
@@ -495,6 +507,8 @@ fn runner(pool: &str) -> Result<Runner> {
         pool: PoolName::parse(pool)?,
         launch: LaunchId::parse(format!("l-{n}"))?,
         offer: offer(),
+        index: 0,
+        attempt: None,
         kept: false,
         hold: None,
         epoch: Epoch::FIRST,

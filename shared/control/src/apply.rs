@@ -50,7 +50,7 @@ impl Control {
                 Decision::Stay => return Ok(Applied::Stayed),
                 Decision::Refuse(refusal) => return Ok(Applied::Refused(refusal)),
             };
-            let entry = transition(&current, &after, who, &why, now);
+            let entry = self.transition(&current, &after, who, &why, now);
             let write = RunnerWrite {
                 before: &current,
                 after: &after,
@@ -64,6 +64,7 @@ impl Control {
                     if after.state != RunnerState::Idle || current.state != RunnerState::Idle {
                         self.act(pool, &after).await?;
                     }
+                    self.forget_registration(pool, &current, &after).await;
                     return Ok(Applied::Changed { before: Box::new(current), after: Box::new(after) });
                 }
                 Written::Lost { found }
@@ -76,16 +77,23 @@ impl Control {
         }
         Err(Refused::contended(&format!("runner {}", runner.id)))
     }
-}
 
-fn transition(before: &Runner, after: &Runner, who: &Actor, why: &str, now: Timestamp) -> AuditEntry {
-    AuditEntry {
-        at: now,
-        who: who.clone(),
-        what: "transition".to_owned(),
-        from: Some(format!("{}@{}", before.state.name(), before.epoch)),
-        to: Some(format!("{}@{}", after.state.name(), after.epoch)),
-        why: why.to_owned(),
+    pub(crate) fn transition(
+        &self,
+        before: &Runner,
+        after: &Runner,
+        who: &Actor,
+        why: &str,
+        now: Timestamp,
+    ) -> AuditEntry {
+        AuditEntry {
+            at: now,
+            who: who.clone(),
+            what: "transition".to_owned(),
+            from: Some(format!("{}@{}", before.state.name(), before.epoch)),
+            to: Some(format!("{}@{}", after.state.name(), after.epoch)),
+            why: why.to_owned(),
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use crate::control::Control;
 use crate::ports::ledger::{RunnerWrite, Written};
 use crate::refused::{Refused, RefusedKind};
 use crate::secrets::same;
-use motorpool_domain::runner::{Credential, Runner, RunnerState, next_look};
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::{Credential, Runner, RunnerEvent, RunnerState, StateName, next_look};
 use motorpool_domain::{Actor, AuditEntry};
 use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest};
 
@@ -33,8 +34,25 @@ impl Control {
         let credential = Credential { token_sha256, machine_id };
         for _ in 0..ATTEMPTS {
             let runner = self.ledger.runner(&id).await?.ok_or_else(wrong_secret)?;
-            if !same(&self.secret.launch_secret(&runner.launch, &runner.id), &secret) {
+            let pool = self.pool_record(&runner.pool).await?.pool;
+            if !self.is_its_secret(&pool, &runner, &secret) {
                 return Err(wrong_secret());
+            }
+            if pool.rules.backend.launches_alike() {
+                match &runner.provider_id {
+                    Some(known) if *known != credential.machine_id => {
+                        return Err(self.other_machine(&runner, &credential.machine_id));
+                    }
+                    Some(_) => {}
+                    // The launch's own answer is on its way, or was lost: who comes with its secret came of it.
+                    None => {
+                        let launched = RunnerEvent::Launched { provider_id: credential.machine_id.clone() };
+                        self.apply(&pool, &runner, &launched, &Actor::Runner(id.clone())).await?;
+                        if runner.state.name() == StateName::Created {
+                            continue;
+                        }
+                    }
+                }
             }
             let answer = BootstrapAnswer { pool: runner.pool.clone(), epoch: runner.epoch };
             match &runner.credential {
@@ -57,11 +75,10 @@ impl Control {
                 to: None,
                 why: "its agent redeemed the launch secret".to_owned(),
             };
-            let limits = self.pool_record(&runner.pool).await?.pool.rules.limits;
             let write = RunnerWrite {
                 before: &runner,
                 after: &after,
-                look_at: next_look(&after, &limits, now),
+                look_at: next_look(&after, &pool.rules.limits, now),
                 entry: &entry,
             };
             match self.ledger.write_runner(write).await? {
@@ -73,6 +90,22 @@ impl Control {
             }
         }
         Err(Refused::contended(&format!("runner {id}")))
+    }
+
+    /// Where all machines of a launch are told the same, its secret is good for each of them.
+    fn is_its_secret(&self, pool: &Pool, runner: &Runner, secret: &str) -> bool {
+        let own = same(&self.secret.runner_secret(&runner.launch, &runner.id), secret);
+        let of_launch = same(&self.secret.launch_secret(&runner.launch), secret);
+        own || (of_launch && pool.rules.backend.launches_alike())
+    }
+
+    fn other_machine(&self, runner: &Runner, machine: &str) -> Refused {
+        tracing::warn!(target: "alert", runner = %runner.id, pool = %runner.pool, machine, "a machine came with the secret of another's launch");
+        Refused::new(
+            RefusedKind::Forbidden,
+            format!("runner {} is another machine", runner.id),
+            "end this host; the sweep ends it otherwise",
+        )
     }
 
     fn must_be_joinable(&self, runner: &Runner) -> Result<(), Refused> {

@@ -1,6 +1,7 @@
 //! The control plane: its ports and settings, and the reads that every use case begins with.
 
 use crate::ports::backend::{Backend, Backends};
+use crate::ports::ci::CiSystems;
 use crate::ports::clock::Clock;
 use crate::ports::doorbell::{Bell, Doorbell};
 use crate::ports::entropy::Entropy;
@@ -22,6 +23,7 @@ pub struct Control {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) queue: Arc<dyn Queue>,
     backends: Backends,
+    pub(crate) ci: CiSystems,
     clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     doorbell: Arc<dyn Doorbell>,
@@ -35,6 +37,7 @@ pub struct Parts {
     pub ledger: Arc<dyn Ledger>,
     pub queue: Arc<dyn Queue>,
     pub backends: Backends,
+    pub ci: CiSystems,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub doorbell: Arc<dyn Doorbell>,
@@ -54,8 +57,8 @@ pub struct Settings {
 
 impl Control {
     pub fn new(parts: Parts) -> Self {
-        let Parts { ledger, queue, backends, clock, entropy, doorbell, secret, settings } = parts;
-        Self { ledger, queue, backends, clock, entropy, doorbell, secret, settings }
+        let Parts { ledger, queue, backends, ci, clock, entropy, doorbell, secret, settings } = parts;
+        Self { ledger, queue, backends, ci, clock, entropy, doorbell, secret, settings }
     }
 
     /// Whether the control plane can do its work: the ledger answers.

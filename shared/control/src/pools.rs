@@ -42,10 +42,7 @@ impl Control {
         {
             return Err(defined_by_file(&name));
         }
-        let rules = settings
-            .rules(self.settings.host)
-            .map_err(|error| Refused::invalid(error.to_string(), "correct the pool's settings"))?;
-        self.must_be_supported(&rules)?;
+        let rules = self.supported_rules(settings)?;
         self.define(caller, &Pool { name: name.clone(), source: Source::Api, retired: false, rules }).await?;
         self.view_pool(caller, &name).await
     }
@@ -108,8 +105,19 @@ impl Control {
         Ok(self.ledger.note(&Subject::Pool(pool.name.clone()), &entry).await?)
     }
 
+    pub(crate) fn supported_rules(&self, settings: PoolSettings) -> Result<Rules, Refused> {
+        let rules = settings
+            .rules(self.settings.host)
+            .map_err(|error| Refused::invalid(error.to_string(), "correct the pool's settings"))?;
+        self.must_be_supported(&rules)?;
+        Ok(rules)
+    }
+
     fn must_be_supported(&self, rules: &Rules) -> Result<(), Refused> {
         self.backend(rules.backend)?;
+        if let Some(binding) = &rules.ci {
+            self.ci_system(binding)?;
+        }
         match rules.dispatch {
             Dispatch::Claim => Ok(()),
             Dispatch::Hook | Dispatch::Lease => Err(Refused::invalid(

@@ -7,9 +7,12 @@ use crate::ports::entropy::fresh_launch;
 use crate::ports::ledger::{IntentsWrite, IntentsWritten, Page, RunnerWrite, Written};
 use crate::refused::Refused;
 use crate::views::millis;
+use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{NewRunner, Refusal, Removal, Runner, RunnerEvent, StateName, next_look};
-use motorpool_domain::spec::{INSTANCE_TYPE_RULE, Offer, Spec, is_instance_type};
+use motorpool_domain::runner::{
+    NewRunner, Refusal, Removal, Runner, RunnerEvent, RunnerState, StateName, next_look,
+};
+use motorpool_domain::spec::{INSTANCE_TYPE_RULE, Offer, Spec, Want, is_instance_type};
 use motorpool_domain::{AuditEntry, Epoch, PoolName, RunnerId, Threshold};
 use motorpool_wire::api::{RegisterRunnerRequest, RegisteredRunner, RunnerView, RunnersPage};
 
@@ -58,6 +61,8 @@ impl Control {
             id: runner_id.clone(),
             pool: pool.name.clone(),
             launch: fresh_launch(self.entropy.as_ref())?,
+            index: 0,
+            attempt: Some(Attempt::first(1, Rung::only(offer.clone()), None)),
             offer,
             kept: true,
             hold: None,
@@ -105,7 +110,7 @@ impl Control {
                     .unwrap_or_else(|| Refused::contended("the pool")));
             }
         }
-        self.launch(pool, &runner).await?;
+        self.climb(pool, vec![runner.clone()], &Want::default()).await?;
         Ok(self.registered(pool, &runner))
     }
 
@@ -117,15 +122,17 @@ impl Control {
         page: Page,
     ) -> Result<RunnersPage, Refused> {
         caller.must_be_operator("list runners")?;
-        self.pool_record(pool).await?;
+        let rules = self.pool_record(pool).await?.pool.rules;
         let listed = self.ledger.list_runners(pool, state, page).await?;
-        let runners = listed.items.iter().map(|runner| self.runner_view(runner)).collect();
+        let runners = listed.items.iter().map(|runner| self.runner_view(runner, &rules)).collect();
         Ok(RunnersPage { runners, next: listed.next })
     }
 
     pub async fn view_runner(&self, caller: &Caller, runner: &RunnerId) -> Result<RunnerView, Refused> {
         caller.must_be_operator("look at a runner")?;
-        Ok(self.runner_view(&self.runner_record(runner).await?))
+        let runner = self.runner_record(runner).await?;
+        let rules = self.pool_record(&runner.pool).await?.pool.rules;
+        Ok(self.runner_view(&runner, &rules))
     }
 
     pub async fn remove_runner(
@@ -153,6 +160,12 @@ impl Control {
                 return Err(Refused::conflict(
                     format!("runner {id} is terminated"),
                     "register it again: `motorpool runners add`",
+                ));
+            }
+            if matches!(runner.state, RunnerState::Created { launched_at: None, .. }) {
+                return Err(Refused::conflict(
+                    format!("runner {id} is being launched"),
+                    "wait until its machine is there: its launch is known by the secret that it has",
                 ));
             }
             let pool = self.pool_record(&runner.pool).await?.pool;
@@ -194,7 +207,7 @@ impl Control {
             match &applied {
                 Applied::Changed { .. } | Applied::Stayed => {
                     self.follow(&applied).await?;
-                    return Ok(self.runner_view(&self.runner_record(id).await?));
+                    return Ok(self.runner_view(&self.runner_record(id).await?, &pool.rules));
                 }
                 Applied::Refused(refusal) => return Err(not_now(&runner, *refusal)),
                 Applied::Overtaken => {}
@@ -209,7 +222,7 @@ impl Control {
         RegisteredRunner {
             runner: runner.id.clone(),
             pool: pool.name.clone(),
-            bootstrap_secret: self.secret.launch_secret(&runner.launch, &runner.id),
+            bootstrap_secret: self.secret.runner_secret(&runner.launch, &runner.id),
             valid_for_ms: runner
                 .threshold
                 .filter(|_| joins)

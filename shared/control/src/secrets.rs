@@ -28,11 +28,28 @@ impl ServerSecret {
     }
 
     /// What the agent of one runner of a launch redeems. Following from both ids, it need not be stored.
-    pub(crate) fn launch_secret(&self, launch: &LaunchId, runner: &RunnerId) -> String {
+    pub(crate) fn runner_secret(&self, launch: &LaunchId, runner: &RunnerId) -> String {
+        self.derived(&[launch.as_str().as_bytes(), b"/", runner.as_str().as_bytes()])
+    }
+
+    /// What any agent of a launch redeems, where all its machines are told the same.
+    pub(crate) fn launch_secret(&self, launch: &LaunchId) -> String {
+        self.derived(&[launch.as_str().as_bytes()])
+    }
+
+    /// A short name for everything that belongs to this secret: what carries another's, in a cloud account or a CI system that is
+    /// shared, is none of ours.
+    pub fn installation(&self) -> String {
         let mut mac = self.0.clone();
-        mac.update(launch.as_str().as_bytes());
-        mac.update(b"/");
-        mac.update(runner.as_str().as_bytes());
+        mac.update(b"installation");
+        mac.finalize().into_bytes().iter().take(3).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn derived(&self, parts: &[&[u8]]) -> String {
+        let mut mac = self.0.clone();
+        for part in parts {
+            mac.update(part);
+        }
         format!("mp_launch_{}", URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
     }
 }

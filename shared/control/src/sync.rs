@@ -6,12 +6,13 @@ use crate::refused::{Refused, RefusedKind};
 use crate::secrets::{same, token_sha256};
 use crate::views::millis;
 use motorpool_domain::audit::cut;
+use motorpool_domain::ci::is_older;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
     Desired, Observed, Runner, RunnerEvent, RunnerState, StateName, Task, TaskOutcome, TaskResult, desired,
     observe,
 };
-use motorpool_domain::{Actor, Threshold, Timestamp};
+use motorpool_domain::{Actor, RunnerId, Threshold, Timestamp};
 use motorpool_wire::agent::{SyncAnswer, SyncRequest, TaskKind, TaskOrder};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ const STEPS: usize = 4;
 
 impl Control {
     pub async fn sync(&self, token: &str, request: &SyncRequest) -> Result<Synced, Refused> {
-        let runner = self.known_runner(token, request).await?;
+        let runner = self.known_runner(token, &request.runner).await?;
         if request.boot_id.len() > LONGEST_ID {
             return Err(Refused::invalid(
                 format!("boot_id must be at most {LONGEST_ID} characters"),
@@ -51,10 +52,10 @@ impl Control {
     }
 
     /// An unknown runner, a wrong token and an old token look the same.
-    async fn known_runner(&self, token: &str, request: &SyncRequest) -> Result<Runner, Refused> {
+    pub(crate) async fn known_runner(&self, token: &str, id: &RunnerId) -> Result<Runner, Refused> {
         let hash = token_sha256(token);
         self.ledger
-            .runner(&request.runner)
+            .runner(id)
             .await?
             .filter(|runner| runner.credential.as_ref().is_some_and(|known| same(&known.token_sha256, &hash)))
             .ok_or_else(|| {
@@ -90,6 +91,18 @@ impl Control {
             self.follow(&applied).await?;
             current = self.runner_record(&request.runner).await?;
         }
+        for event in self.told(pool, request) {
+            let applied = self.apply(pool, &current, &event, &who).await?;
+            self.follow(&applied).await?;
+            if applied.after().is_some() {
+                current = self.runner_record(&request.runner).await?;
+            }
+        }
+        if let Some(event) = self.left_over(&current).await? {
+            let applied = self.apply(pool, &current, &event, &who).await?;
+            self.follow(&applied).await?;
+            current = self.runner_record(&request.runner).await?;
+        }
         for _ in 0..STEPS {
             let Some(event) = observe(&current, &observed(request, &current), &pool.rules) else { break };
             let event = self.with_the_claims_time(&current, event).await?;
@@ -102,6 +115,28 @@ impl Control {
             }
         }
         Ok(current)
+    }
+
+    /// A runner whose machine is to go is no longer on its claim's list, which has another in its place: when the claim ends, and the
+    /// machine is there all the same, nobody else lets go of it.
+    async fn left_over(&self, runner: &Runner) -> Result<Option<RunnerEvent>, Refused> {
+        let RunnerState::Running { hold, leaving: true } = &runner.state else { return Ok(None) };
+        let open = self.ledger.claim(&hold.claim).await?.is_some_and(|claim| claim.state.open());
+        Ok((!open).then(|| RunnerEvent::Release { why: format!("{} has ended", hold.claim) }))
+    }
+
+    /// What an agent says of its host, whatever it is doing.
+    fn told(&self, pool: &Pool, request: &SyncRequest) -> Vec<RunnerEvent> {
+        let version = request.program_version.as_ref().filter(|version| version.len() <= LONGEST_ID);
+        if let Some((version, least)) =
+            version.zip(pool.rules.ci.as_ref().and_then(|ci| ci.minimum_version.as_ref()))
+            && is_older(version, least)
+        {
+            tracing::warn!(target: "alert", runner = %request.runner, pool = %pool.name, version, least, "a runner program is older than the pool's minimum: the CI system may refuse it soon");
+        }
+        let seen = version.map(|version| RunnerEvent::ProgramSeen { version: version.clone() });
+        let notice = request.notice.map(|notice| RunnerEvent::InterruptionNotice { notice });
+        seen.into_iter().chain(notice).collect()
     }
 
     /// A runner that joins a ready claim has the rest of its time.
@@ -169,7 +204,8 @@ fn order(task: &Task, pool: &Pool) -> TaskOrder {
     let kind = match task {
         Task::Prepare { .. } => TaskKind::Prepare { script: commands.pre_runner },
         Task::Register { label, .. } => {
-            TaskKind::Register { label: label.clone(), script: commands.register, run: commands.run }
+            let ci = pool.rules.ci.as_ref().map(|binding| binding.system);
+            TaskKind::Register { label: label.clone(), script: commands.register, run: commands.run, ci }
         }
         Task::Deregister { label, .. } => {
             TaskKind::Deregister { label: label.clone(), script: commands.deregister }

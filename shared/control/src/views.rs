@@ -4,8 +4,10 @@ use crate::advance::ClaimNow;
 use crate::control::Control;
 use crate::ports::ledger::PoolRecord;
 use crate::refused::Refused;
+use motorpool_domain::ci::is_older;
 use motorpool_domain::claim::why;
-use motorpool_domain::pool::{Clean, Source};
+use motorpool_domain::ladder::Price;
+use motorpool_domain::pool::{Clean, Rules, Source};
 use motorpool_domain::runner::{ProofKind, Runner, RunnerState, StateName};
 use motorpool_domain::{Threshold, Timestamp};
 use motorpool_wire::api::{ClaimView, MemberView, PoolView, RunnerView};
@@ -50,7 +52,7 @@ impl Control {
         }
     }
 
-    pub(crate) fn runner_view(&self, runner: &Runner) -> RunnerView {
+    pub(crate) fn runner_view(&self, runner: &Runner, rules: &Rules) -> RunnerView {
         let now = self.now();
         RunnerView {
             runner: runner.id.clone(),
@@ -65,7 +67,13 @@ impl Control {
             kept: runner.kept,
             draining: runner.draining,
             provider_id: runner.provider_id.clone(),
-            why: reason(&runner.state).map(str::to_owned),
+            zone: runner.zone.clone(),
+            hourly_usd: runner.hourly.map(Price::dollars),
+            cost_usd: runner.hourly.map(|hourly| hourly.over(cost_span(runner, now)).dollars()),
+            age_ms: millis(now.since(runner.made_at)),
+            program_version: runner.program.clone(),
+            program_outdated: outdated(runner, rules),
+            why: self.reason(runner),
             proof: runner.proof.as_ref().map(|proof| {
                 match proof.how {
                     ProofKind::NewMachine => "a new machine",
@@ -77,6 +85,29 @@ impl Control {
             in_state_ms: millis(now.since(runner.entered_at)),
             seen_ms_ago: runner.seen_at.map(|seen_at| millis(now.since(seen_at))),
             threshold_in_ms: left(runner.threshold, now),
+        }
+    }
+
+    /// Why it is being cleaned, quarantined or terminated; or what the provider is asked for.
+    pub(crate) fn reason(&self, runner: &Runner) -> Option<String> {
+        match &runner.state {
+            RunnerState::Resetting { why, .. }
+            | RunnerState::Quarantined { why }
+            | RunnerState::Terminating { why, .. }
+            | RunnerState::Terminated { why } => Some(why.clone()),
+            RunnerState::Running { leaving: true, .. } => {
+                Some("the provider will take its machine away, or is likely to".to_owned())
+            }
+            RunnerState::Created { launched_at: None, attempt: Some(attempt), .. }
+                if attempt.rung.zone.is_some() =>
+            {
+                Some(format!("the provider is asked for {}", attempt.rung.in_words()))
+            }
+            RunnerState::Created { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { leaving: false, .. }
+            | RunnerState::Releasing { .. } => None,
         }
     }
 
@@ -104,6 +135,7 @@ impl Control {
             counts,
             waiting: self.count_waiting(&pool.name).await?,
             retired: pool.retired,
+            ci: pool.rules.ci.as_ref().map(|binding| self.ci_view(binding)),
             source: match pool.source {
                 Source::File => "file",
                 Source::Api => "api",
@@ -113,18 +145,15 @@ impl Control {
     }
 }
 
-fn reason(state: &RunnerState) -> Option<&str> {
-    match state {
-        RunnerState::Resetting { why, .. }
-        | RunnerState::Quarantined { why }
-        | RunnerState::Terminating { why, .. }
-        | RunnerState::Terminated { why } => Some(why),
-        RunnerState::Created { .. }
-        | RunnerState::Idle
-        | RunnerState::Claimed { .. }
-        | RunnerState::Running { .. }
-        | RunnerState::Releasing { .. } => None,
-    }
+/// A machine that is gone costs no more.
+fn cost_span(runner: &Runner, now: Timestamp) -> Duration {
+    let until = if runner.state.name().live() { now } else { runner.entered_at };
+    until.since(runner.made_at)
+}
+
+fn outdated(runner: &Runner, rules: &Rules) -> bool {
+    let least = rules.ci.as_ref().and_then(|ci| ci.minimum_version.as_deref());
+    runner.program.as_deref().zip(least).is_some_and(|(version, least)| is_older(version, least))
 }
 
 fn left(threshold: Option<Threshold>, now: Timestamp) -> Option<u64> {

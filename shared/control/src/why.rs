@@ -82,13 +82,12 @@ impl Control {
     }
 
     fn in_words(&self, runner: &Runner, claim: &ClaimId) -> String {
-        let view = self.runner_view(runner);
         let whose = if runner.held_by(claim) { "" } else { ", no longer this claim's" };
-        let heard = match view.seen_ms_ago {
-            Some(ago) => format!("heard from {} s ago", ago / 1000),
+        let heard = match runner.seen_at {
+            Some(seen_at) => format!("heard from {} s ago", self.now().since(seen_at).as_secs()),
             None => "not heard from yet".to_owned(),
         };
-        let why = view.why.map(|why| format!(" ({why})")).unwrap_or_default();
-        format!("{} is {}{why}{whose}, {heard}", view.runner, view.state)
+        let why = self.reason(runner).map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("{} is {}{why}{whose}, {heard}", runner.id, runner.state.name())
     }
 }

@@ -127,6 +127,14 @@ impl ClaimId {
     }
 }
 
+impl RunnerId {
+    /// The id of the `index`-th runner of a launch. Following from both, it need not be told to the machine, nor asked of it.
+    pub fn of_launch(launch: &LaunchId, index: u32) -> Self {
+        let word = launch.0.strip_prefix("l-").unwrap_or(&launch.0);
+        Self(format!("r-{word}-{index}"))
+    }
+}
+
 impl TaskId {
     pub(crate) fn of(epoch: Epoch, kind: &str, attempt: u32) -> Self {
         Self(format!("{epoch}-{kind}-{attempt}"))
@@ -178,6 +186,13 @@ mod tests {
             assert!(Workflow::parse(bad).is_err(), "{bad:?}");
         }
         assert!(Workflow::parse("a".repeat(129)).is_err());
+    }
+
+    #[test]
+    fn every_runner_of_a_launch_has_an_id() {
+        let launch = LaunchId::parse(format!("l-{}", "z".repeat(40))).unwrap();
+        let runner = RunnerId::of_launch(&launch, u32::MAX);
+        assert_eq!(RunnerId::parse(runner.as_str()), Ok(runner));
     }
 
     #[test]

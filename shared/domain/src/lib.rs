@@ -2,8 +2,10 @@
 
 pub mod audit;
 pub mod brake;
+pub mod ci;
 pub mod claim;
 pub mod ids;
+pub mod ladder;
 pub mod pool;
 pub mod runner;
 pub mod spec;

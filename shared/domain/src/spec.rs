@@ -120,6 +120,11 @@ impl TypeGlobs {
         Ok(Self(patterns.join(" ")))
     }
 
+    /// Of a pool that names none: machines for general work and for computing.
+    pub fn general() -> Self {
+        Self("c* m*".to_owned())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Milliseconds since the Unix epoch, on the control plane's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 

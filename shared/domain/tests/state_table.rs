@@ -135,7 +135,7 @@ fn cell(state: StateName, kept: bool, event: &RunnerEvent) -> String {
     let mut before = in_state(state, kept);
     if let (
         RunnerState::Created { launched_at, .. },
-        RunnerEvent::Launched { .. } | RunnerEvent::LaunchFailed { .. },
+        RunnerEvent::Launched { .. } | RunnerEvent::Attempted { .. } | RunnerEvent::LaunchFailed { .. },
     ) = (&mut before.state, event)
     {
         *launched_at = None;

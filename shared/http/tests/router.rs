@@ -6,7 +6,9 @@ mod seen;
 mod site;
 
 use motorpool_http::{HttpLimits, document};
-use motorpool_wire::error::ErrorCode::{Forbidden, InvalidRequest, NotFound, TooManyRequests, Unauthorized};
+use motorpool_wire::error::ErrorCode::{
+    Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unauthorized,
+};
 use seen::{call, get, send};
 use serde_json::{Value, json};
 use site::{ADMIN, RUNNER, TEAM, site};
@@ -14,6 +16,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Routes of an agent, which its own token opens.
+const AGENTS: [&str; 2] = ["/api/v1/agent/sync", "/api/v1/agent/registration"];
 const OPEN: [&str; 4] = ["/health", "/ready", "/api/v1/openapi.json", "/api/v1/agent/bootstrap"];
 
 /// Every operation of the document, as method and path.
@@ -49,6 +53,7 @@ fn the_document_has_the_routes_that_were_promised() {
         "GET /api/v1/pools/{pool}",
         "DELETE /api/v1/pools/{pool}",
         "GET /api/v1/pools",
+        "POST /api/v1/pools/{pool}/plan",
         "POST /api/v1/runners",
         "GET /api/v1/runners",
         "GET /api/v1/runners/{runner}",
@@ -58,6 +63,7 @@ fn the_document_has_the_routes_that_were_promised() {
         "GET /api/v1/audit",
         "POST /api/v1/agent/bootstrap",
         "POST /api/v1/agent/sync",
+        "POST /api/v1/agent/registration",
         "GET /api/v1/openapi.json",
         "GET /health",
         "GET /ready",
@@ -132,8 +138,8 @@ async fn without_a_token_only_the_open_routes_answer() {
         }
         for token in [None, Some("nobodys")] {
             let seen = send(&site.router, call(&method, &filled(&path), token, "{}")).await;
-            // A sync must be read before its token can be compared.
-            if path == "/api/v1/agent/sync" && token.is_some() {
+            // What names a runner must be read before its token can be compared.
+            if AGENTS.contains(&path.as_str()) && token.is_some() {
                 seen.refused(400, InvalidRequest);
             } else {
                 seen.refused(401, Unauthorized);
@@ -143,10 +149,10 @@ async fn without_a_token_only_the_open_routes_answer() {
 }
 
 #[tokio::test]
-async fn refuse_8_a_runners_token_opens_nothing_but_its_own_sync() {
+async fn refuse_8_a_runners_token_opens_nothing_but_its_own_routes() {
     let site = site(HttpLimits::default()).with_a_machine().await;
     for (method, path) in operations() {
-        if OPEN.contains(&path.as_str()) || path == "/api/v1/agent/sync" {
+        if OPEN.contains(&path.as_str()) || AGENTS.contains(&path.as_str()) {
             continue;
         }
         site.ask(&method, &filled(&path), RUNNER, &json!({})).await.refused(403, Forbidden);
@@ -154,8 +160,16 @@ async fn refuse_8_a_runners_token_opens_nothing_but_its_own_sync() {
     let sync = |runner: &str| json!({"runner": runner, "epoch": 1, "boot_id": "b", "agent_version": "1"});
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync("mac-01")).await.json(200);
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync("mac-02")).await.refused(401, Unauthorized);
+    let register = |runner: &str| json!({"runner": runner, "epoch": 1, "label": "motorpool-c-1", "count": 1});
+    // It is known; but nobody holds it, so there is nothing to register it for.
+    site.ask("POST", "/api/v1/agent/registration", RUNNER, &register("mac-01")).await.refused(409, Conflict);
+    site.ask("POST", "/api/v1/agent/registration", RUNNER, &register("mac-02"))
+        .await
+        .refused(401, Unauthorized);
     for token in [ADMIN, TEAM] {
         site.ask("POST", "/api/v1/agent/sync", token, &sync("mac-01")).await.refused(401, Unauthorized);
+        let asked = site.ask("POST", "/api/v1/agent/registration", token, &register("mac-01")).await;
+        asked.refused(401, Unauthorized);
     }
 }
 

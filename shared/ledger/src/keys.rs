@@ -2,6 +2,7 @@
 
 use motorpool_control::ports::ledger::Subject;
 use motorpool_domain::claim::{Claim, ClaimKey};
+use motorpool_domain::ladder::Lacking;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::{AuditEntry, ClaimId, Owner, PoolName, RunnerId, Timestamp, Workflow};
 
@@ -9,6 +10,13 @@ pub(crate) const RUNNER: &str = "runner#";
 pub(crate) const CLAIM: &str = "claim#";
 /// What every key of a log entry begins with.
 pub(crate) const LOG: &str = "log#";
+
+/// What every key of a shortage begins with, beside its pool.
+pub(crate) const SHORTAGE: &str = "shortage#";
+
+pub(crate) fn shortage_sk(of: &Lacking) -> String {
+    format!("{SHORTAGE}{}", of.key())
+}
 
 pub(crate) fn runner_pk(id: &RunnerId) -> String {
     format!("{RUNNER}{id}")

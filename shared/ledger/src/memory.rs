@@ -7,11 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger, LedgerError,
-    Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims, Written,
+    AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
+    LedgerError, Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims,
+    Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
+use motorpool_domain::ladder::Shortage;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
@@ -94,6 +96,38 @@ impl Ledger for MemoryLedger {
         let limit = usize::try_from(at_most).unwrap_or(usize::MAX);
         let counted = self.state().listed_runners(span).take(limit).count();
         Ok(u32::try_from(counted).unwrap_or(u32::MAX))
+    }
+
+    async fn write_runners(&self, writes: &[RunnerWrite<'_>]) -> Result<AllWritten, LedgerError> {
+        repeats::check_together(writes)?;
+        let mut state = self.state();
+        let found = |write: &RunnerWrite<'_>| state.runner(&write.before.id).cloned();
+        let found: Vec<Option<Runner>> = writes.iter().map(found).collect();
+        let all = |holds: fn(&Runner, &RunnerWrite<'_>) -> bool| {
+            found
+                .iter()
+                .zip(writes)
+                .all(|(found, write)| found.as_ref().is_some_and(|found| holds(found, write)))
+        };
+        if all(|found, write| is_still(found, write.before)) {
+            for RunnerWrite { before: _, after, look_at, entry } in writes {
+                state.replace_runner(after, *look_at, entry);
+            }
+            return Ok(AllWritten::Done);
+        }
+        let again = all(|found, write| repeats::written_before(found, write.after));
+        Ok(if again { AllWritten::Done } else { AllWritten::Lost })
+    }
+
+    async fn note_shortage(&self, pool: &PoolName, shortage: &Shortage) -> Result<(), LedgerError> {
+        self.state().shortages.insert((pool.clone(), shortage.of.key()), shortage.clone());
+        Ok(())
+    }
+
+    async fn shortages(&self, pool: &PoolName, now: Timestamp) -> Result<Vec<Shortage>, LedgerError> {
+        let state = self.state();
+        let of_pool = state.shortages.iter().filter(|((of, _), shortage)| of == pool && shortage.until > now);
+        Ok(of_pool.map(|(_, shortage)| shortage.clone()).collect())
     }
 
     async fn write_runner(&self, write: RunnerWrite<'_>) -> Result<Written<Runner>, LedgerError> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use motorpool_control::ports::ledger::{IntentsWrite, LedgerError};
+use motorpool_control::ports::ledger::{IntentsWrite, LedgerError, RunnerWrite};
 use motorpool_domain::claim::Claim;
 use motorpool_domain::runner::Runner;
 
@@ -19,6 +19,24 @@ pub(crate) fn taken_before(runner: Option<&Runner>, claim: &Claim, before: &Runn
 /// The record is of the same launch: a launch's id is fresh, and its intents were written all together.
 pub(crate) fn launched_before(found: &Runner, intent: &Runner) -> bool {
     found.launch == intent.launch
+}
+
+/// The record is what this write makes of it, as far as a write makes it. Whoever wrote it meant the same.
+pub(crate) fn written_before(found: &Runner, after: &Runner) -> bool {
+    Runner { seen_at: after.seen_at, announced_at: after.announced_at, ..found.clone() } == *after
+}
+
+/// What no adapter takes: more records than a transaction holds, one of them twice, or one that gives its slot back.
+pub(crate) fn check_together(writes: &[RunnerWrite<'_>]) -> Result<(), LedgerError> {
+    let ids: BTreeSet<_> = writes.iter().map(|write| &write.before.id).collect();
+    let ends = writes.iter().any(|write| !write.after.state.name().live());
+    if ids.len() == writes.len() && (1..=MOST_INTENTS).contains(&ids.len()) && !ends {
+        return Ok(());
+    }
+    Err(LedgerError::Failed {
+        attempted: format!("write {} runners together", writes.len()),
+        source: format!("they must be 1 to {MOST_INTENTS}, each another, and none may end").into(),
+    })
 }
 
 /// What no adapter takes: more intents than a transaction holds, or one id twice.

@@ -225,7 +225,8 @@ impl World {
 
     async fn next_write(&self) -> Result<(Runner, Runner)> {
         let before = self.read().await?;
-        let after = moved(&before, RunnerState::Created { hold: None, launched_at: Some(at(1)) });
+        let after =
+            moved(&before, RunnerState::Created { hold: None, launched_at: Some(at(1)), attempt: None });
         Ok((before, after))
     }
 
@@ -414,6 +415,8 @@ fn pool() -> Result<Pool> {
         limits: Limits::default(),
         offer: offer(),
         commands: Commands::default(),
+        ec2: None,
+        ci: None,
     };
     Ok(Pool { name: PoolName::parse("small")?, source: Source::Api, retired: false, rules })
 }
@@ -424,6 +427,8 @@ fn intent(id: &str) -> Result<Runner> {
         pool: PoolName::parse("small")?,
         launch: LaunchId::parse(format!("l-{}", id.replace('-', "")))?,
         offer: offer(),
+        index: 0,
+        attempt: None,
         kept: false,
         hold: None,
         epoch: Epoch::FIRST,

@@ -1,6 +1,7 @@
 //! The agent's protocol: bootstrap and sync. Deadlines travel as durations, counted by the agent from the moment it sent the request.
 
-use motorpool_domain::runner::{StateName, TaskResult};
+use motorpool_domain::ci::CiSystem;
+use motorpool_domain::runner::{Notice, StateName, TaskResult};
 use motorpool_domain::{Epoch, Label, PoolName, RunnerId, TaskId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -54,6 +55,13 @@ pub struct SyncRequest {
     #[schema(value_type = Vec<Object>)]
     #[serde(default)]
     pub results: Vec<TaskResult>,
+    /// What the provider says it will do to the machine.
+    #[schema(value_type = Option<String>)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Notice>,
+    /// The version of the CI system's runner program on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_version: Option<String>,
     /// How long the answer may wait for something new to say.
     #[serde(default)]
     pub wait_ms: u64,
@@ -78,6 +86,39 @@ pub struct SyncAnswer {
     pub next_sync_in_ms: u64,
 }
 
+/// An agent that was told to register asks for what its runner program needs, each time before that begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegistrationRequest {
+    #[schema(value_type = String)]
+    pub runner: RunnerId,
+    #[schema(value_type = u64)]
+    pub epoch: Epoch,
+    /// The claim's, as the task says.
+    #[schema(value_type = String)]
+    pub label: Label,
+    /// How many times the program has begun in this epoch, with this one. The same number again replaces what was given for it.
+    pub count: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RegistrationAnswer {
+    #[schema(value_type = String)]
+    pub system: CiSystem,
+    /// What the CI system lists the runner as.
+    pub name: String,
+    /// The CI system's address, where the program asks for it.
+    pub url: Option<String>,
+    /// GitHub: the encoded just-in-time configuration. GitLab: the runner's authentication token.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for RegistrationAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegistrationAnswer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskOrder {
     #[schema(value_type = String)]
@@ -99,6 +140,10 @@ pub enum TaskKind {
         label: Label,
         script: Option<String>,
         run: Option<String>,
+        /// The program needs something from this CI system each time it begins: `POST /agent/registration` gets it.
+        #[schema(value_type = Option<String>)]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ci: Option<CiSystem>,
     },
     Deregister {
         #[schema(value_type = String)]

@@ -1,6 +1,7 @@
 //! The bodies of the pool layer's routes. Requests refuse fields that they do not know: they could be typos.
 
 use motorpool_domain::audit::AuditEntry;
+use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::StateName;
 use motorpool_domain::spec::Usage;
 use motorpool_domain::{ClaimId, Epoch, Label, Owner, PoolName, RunnerId, Workflow};
@@ -158,8 +159,20 @@ pub struct PoolView {
     /// Claims that wait for something.
     pub waiting: u32,
     pub retired: bool,
+    pub ci: Option<CiView>,
     /// `file` or `api`: where it may be changed.
     pub source: String,
+}
+
+/// How a pool stands with its CI system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CiView {
+    #[schema(value_type = String)]
+    pub system: CiSystem,
+    pub scope: String,
+    /// Calls left until `rate_resets_in_ms`, as the CI system last said.
+    pub rate_remaining: Option<u64>,
+    pub rate_resets_in_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -167,7 +180,31 @@ pub struct PoolsPage {
     pub pools: Vec<PoolView>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// What a pool with these settings would launch, where, and at about what price. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanView {
+    #[schema(value_type = String)]
+    pub pool: PoolName,
+    pub max: u32,
+    pub min_idle: u32,
+    /// In the order in which they are tried.
+    pub rungs: Vec<RungView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RungView {
+    pub instance_type: String,
+    pub usage: String,
+    pub zone: Option<String>,
+    pub cpu: u32,
+    pub memory_mb: u64,
+    /// About what it costs an hour, in US dollars.
+    pub hourly_usd: Option<f64>,
+    /// Why it is passed over at present.
+    pub empty: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunnerView {
     #[schema(value_type = String)]
     pub runner: RunnerId,
@@ -186,7 +223,18 @@ pub struct RunnerView {
     pub kept: bool,
     pub draining: bool,
     pub provider_id: Option<String>,
-    /// Why it is being cleaned, quarantined or terminated.
+    pub zone: Option<String>,
+    /// About what it costs an hour, in US dollars.
+    pub hourly_usd: Option<f64>,
+    /// About what it has cost so far.
+    pub cost_usd: Option<f64>,
+    /// Since its launch was decided.
+    pub age_ms: u64,
+    /// The version of the CI system's runner program on it.
+    pub program_version: Option<String>,
+    /// The program is older than the pool's minimum.
+    pub program_outdated: bool,
+    /// Why it is being cleaned, quarantined or terminated; or what the provider is asked for.
     pub why: Option<String>,
     /// How it is known to be clean.
     pub proof: Option<String>,
@@ -195,7 +243,7 @@ pub struct RunnerView {
     pub threshold_in_ms: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunnersPage {
     pub runners: Vec<RunnerView>,
     pub next: Option<String>,

@@ -1,8 +1,12 @@
 //! A pool's settings as people write them, in `pools.toml` or `PUT /pools/{pool}`. What may hold is decided in `domain::pool`.
 
-use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, RuleError, Rules};
-use motorpool_domain::spec::{Offer, Spec, Usage};
+use motorpool_domain::ci::{CiBinding, CiSystem};
+use motorpool_domain::pool::{
+    Architecture, BackendKind, Clean, Commands, Dispatch, Download, Ec2Rules, Limits, RuleError, Rules,
+};
+use motorpool_domain::spec::{Offer, Spec, TypeGlobs, Usage};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use utoipa::ToSchema;
 
@@ -56,6 +60,108 @@ pub struct PoolSettings {
     pub run_cmd: Option<String>,
     pub deregister_cmd: Option<String>,
     pub cleanup_cmd: Option<String>,
+
+    pub ec2: Option<Ec2Settings>,
+    pub ci: Option<CiSettings>,
+}
+
+/// `[pools.NAME.ec2]`: what a pool on EC2 is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ec2Settings {
+    /// Of those with the pool's `cpu` and `memory_mb`.
+    #[serde(default = "current_families")]
+    #[schema(value_type = String, example = "c* m*")]
+    pub instance_types: TypeGlobs,
+    #[serde(default = "by_x86_64")]
+    #[schema(value_type = String, example = "x86_64")]
+    pub architecture: Architecture,
+    /// With `usage = "spot"`: on-demand where spot has nothing to give.
+    #[serde(default)]
+    pub on_demand_fallback: bool,
+    #[schema(example = "ami-0123456789abcdef0")]
+    pub image: String,
+    pub subnets: Vec<String>,
+    pub security_groups: Vec<String>,
+    #[serde(default = "fifty")]
+    pub disk_gb: u32,
+    pub instance_profile: Option<String>,
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    #[schema(value_type = Option<Object>)]
+    pub agent: Option<Download>,
+    #[schema(value_type = Option<Object>)]
+    pub runner_program: Option<Download>,
+}
+
+/// `[pools.NAME.ci]`: where the pool's runners register.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CiSettings {
+    #[schema(value_type = String, example = "github")]
+    pub system: CiSystem,
+    #[schema(example = "my-org/my-repository")]
+    pub scope: String,
+    #[serde(default = "default_group")]
+    pub group_id: u64,
+    #[serde(default)]
+    pub labels: Vec<String>,
+    pub minimum_version: Option<String>,
+}
+
+fn current_families() -> TypeGlobs {
+    TypeGlobs::general()
+}
+
+fn by_x86_64() -> Architecture {
+    Architecture::X86_64
+}
+
+fn fifty() -> u32 {
+    50
+}
+
+/// GitHub's own default group.
+fn default_group() -> u64 {
+    1
+}
+
+impl From<Ec2Settings> for Ec2Rules {
+    fn from(settings: Ec2Settings) -> Self {
+        let Ec2Settings {
+            instance_types,
+            architecture,
+            on_demand_fallback,
+            image,
+            subnets,
+            security_groups,
+            disk_gb,
+            instance_profile,
+            tags,
+            agent,
+            runner_program,
+        } = settings;
+        Self {
+            instance_types,
+            architecture,
+            on_demand_fallback,
+            image,
+            subnets,
+            security_groups,
+            disk_gb,
+            instance_profile,
+            tags,
+            agent,
+            runner_program,
+        }
+    }
+}
+
+impl From<CiSettings> for CiBinding {
+    fn from(settings: CiSettings) -> Self {
+        let CiSettings { system, scope, group_id, labels, minimum_version } = settings;
+        Self { system, scope, group_id, labels, minimum_version }
+    }
 }
 
 fn by_claim() -> Dispatch {
@@ -119,6 +225,8 @@ impl PoolSettings {
                 deregister: self.deregister_cmd,
                 cleanup: self.cleanup_cmd,
             },
+            ec2: self.ec2.map(Ec2Rules::from),
+            ci: self.ci.map(CiBinding::from),
         };
         rules.check()?;
         Ok(rules)

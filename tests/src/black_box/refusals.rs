@@ -83,6 +83,7 @@ pub async fn refuse_18_unknown_and_missing_fields_are_named(target: &Target) -> 
         ("runners", json!({"runner_id": "x", "pool": pool, "memory_mb": -4}), "memory_mb"),
         ("agent/bootstrap", json!({"runner": "x"}), "secret"),
         ("agent/sync", json!({"runner": "x"}), "epoch"),
+        ("agent/registration", json!({"runner": "x"}), "epoch"),
     ] {
         let answer = target.api.post(path, body).await?;
         watch.refused_naming(answer, 400, "invalid_request", named).await.context(path)?;
@@ -140,7 +141,9 @@ pub async fn refuse_18_what_is_not_json_is_refused(target: &Target) -> Result<()
         deep_field.into_bytes(),
     ];
     bodies.extend(deep.into_iter().map(|(open, close)| format!("{open}1{close}").into_bytes()));
-    for path in ["provision", "claim", "release", "runners", "agent/bootstrap", "agent/sync"] {
+    for path in
+        ["provision", "claim", "release", "runners", "agent/bootstrap", "agent/sync", "agent/registration"]
+    {
         for body in &bodies {
             let what = || format!("{path} with {:.40}", String::from_utf8_lossy(body));
             // Longer ones are too large for most routes; these are not too large, only too deep.
@@ -204,6 +207,7 @@ pub async fn unknown_paths_and_methods_are_refused(target: &Target) -> Result<()
         (Method::DELETE, &claim_path),
         (Method::PUT, "runners"),
         (Method::GET, "agent/sync"),
+        (Method::GET, "agent/registration"),
         (Method::POST, "/health"),
     ] {
         let answer = target.api.send(target.api.request(method.clone(), path)).await?;

@@ -79,6 +79,7 @@ pub async fn a_teams_token_does_not_open_the_operators_routes(target: &Target) -
     for (method, route, path, body) in [
         (Method::PUT, "/api/v1/pools/{pool}", format!("pools/{pool}"), metal_settings()),
         (Method::DELETE, "/api/v1/pools/{pool}", format!("pools/{pool}"), Value::Null),
+        (Method::POST, "/api/v1/pools/{pool}/plan", format!("pools/{pool}/plan"), metal_settings()),
         (
             Method::POST,
             "/api/v1/runners",

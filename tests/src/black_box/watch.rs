@@ -56,7 +56,8 @@ async fn picture(api: &Api, pool: &str) -> Result<Vec<Value>> {
 /// What changes by itself.
 fn without_times(mut record: Value) -> Value {
     if let Value::Object(fields) = &mut record {
-        fields.retain(|name, _| !["in_state_ms", "seen_ms_ago", "threshold_in_ms"].contains(&name.as_str()));
+        const TIMES: [&str; 5] = ["in_state_ms", "seen_ms_ago", "threshold_in_ms", "age_ms", "cost_usd"];
+        fields.retain(|name, _| !TIMES.contains(&name.as_str()));
     }
     record
 }

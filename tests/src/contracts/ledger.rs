@@ -12,6 +12,7 @@ pub mod pools;
 pub mod runners;
 pub mod slots;
 pub mod take;
+pub mod together;
 pub mod trace;
 
 use std::collections::hash_map::RandomState;
@@ -71,6 +72,12 @@ macro_rules! ledger_contract {
             slots::inv_01_a_terminated_runner_is_replaced_by_a_higher_epoch,
             slots::inv_07_fault_15_launching_again_is_done_and_changes_nothing,
             slots::a_launch_of_too_many_or_of_one_twice_is_an_error,
+            together::runners_are_written_together_each_with_its_log,
+            together::inv_02_one_stale_record_keeps_all_from_being_written,
+            together::inv_02_of_16_that_write_the_same_runners_one_wins,
+            together::inv_07_fault_15_writing_together_again_is_done_and_changes_nothing,
+            together::what_can_not_be_written_together_is_an_error,
+            together::fault_22_a_shortage_is_remembered_until_it_is_over,
             due::what_is_due_comes_in_order_and_bounded,
             due::what_is_terminal_or_a_persons_is_never_due,
             due::a_look_comes_before_the_threshold,

@@ -1,16 +1,23 @@
-//! The backend port: where machines come from. Four verbs, each safe to repeat.
+//! The backend port: where machines come from. A few verbs, each safe to repeat.
 
 use async_trait::async_trait;
+use motorpool_domain::ladder::{Attempt, Lacking, Rung};
 use motorpool_domain::pool::{BackendKind, Pool};
 use motorpool_domain::runner::{Presence, Runner};
-use motorpool_domain::{PoolName, RunnerId};
+use motorpool_domain::{LaunchId, PoolName, RunnerId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 #[async_trait]
 pub trait Backend: Send + Sync + std::fmt::Debug {
-    /// The machine of this launch intent exists, made now or by an earlier call.
-    async fn ensure_launched(&self, order: &LaunchOrder<'_>) -> Result<Launched, LaunchError>;
+    /// The ways to get a machine of this pool, best first. It need not be asked twice for the same within minutes.
+    async fn ladder(&self, pool: &Pool) -> Result<Vec<Rung>, BackendError> {
+        Ok(vec![Rung::only(pool.rules.offer.clone())])
+    }
+
+    /// One call to the provider, for all machines of the order: all, some, or an error. The same order again makes no machine more,
+    /// and answers the same. Of some, they are the first ones.
+    async fn launch(&self, order: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError>;
 
     /// Whether the runner's machine is there.
     async fn describe(&self, runner: &Runner) -> Result<Presence, BackendError>;
@@ -18,7 +25,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The machine is told to go; the answer is whether it is gone already.
     async fn ensure_gone(&self, runner: &Runner) -> Result<Presence, BackendError>;
 
-    /// Every machine of ours in this pool, with or without a record.
+    /// Every machine of ours in this pool that is not gone, with or without a record.
     async fn inventory(&self, pool: &PoolName) -> Result<Vec<Machine>, BackendError>;
 
     /// Ends a machine that has no record, or whose record is of another machine.
@@ -31,17 +38,38 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     }
 }
 
-#[derive(Debug)]
+/// What a launch is made from. All of it is in the ledger, or follows from what is: made again after a crash, it is the same.
 pub struct LaunchOrder<'a> {
     pub pool: &'a Pool,
-    pub runner: &'a Runner,
-    /// What the machine's agent redeems for its own token.
-    pub secret: &'a str,
+    pub launch: &'a LaunchId,
+    pub attempt: &'a Attempt,
+    /// As many as the attempt counts, in the order of their index.
+    pub machines: Vec<Ordered>,
+    /// What any agent of this launch redeems, where all its machines are told the same.
+    pub launch_secret: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launched {
-    pub provider_id: String,
+impl std::fmt::Debug for LaunchOrder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaunchOrder")
+            .field("launch", &self.launch)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One machine of an order.
+#[derive(Clone)]
+pub struct Ordered {
+    pub runner: RunnerId,
+    /// What this machine's agent redeems, where each machine can be told its own.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for Ordered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ordered").field("runner", &self.runner).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +80,16 @@ pub struct Machine {
 
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// No machine will come of this intent.
+    /// None can be had of `of` now. Nothing was launched.
+    #[error("{why}")]
+    NoCapacity { of: Lacking, why: String },
+    /// The provider is asked too often. Nothing was launched; the same order later.
+    #[error("the provider is asked too often: {0}")]
+    Throttled(String),
+    /// No machine will come of such an order on any rung, until a person has mended something.
     #[error("{0}")]
     Refused(String),
-    /// Nobody knows whether a machine came of it; the same call again will tell.
+    /// Nobody knows whether machines came of it; the same order again will tell.
     #[error("the launch could not be confirmed")]
     Unconfirmed(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -90,8 +124,9 @@ pub struct OwnedMachines;
 
 #[async_trait]
 impl Backend for OwnedMachines {
-    async fn ensure_launched(&self, order: &LaunchOrder<'_>) -> Result<Launched, LaunchError> {
-        Ok(Launched { provider_id: order.runner.id.to_string() })
+    async fn launch(&self, order: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError> {
+        let machine = |runner: &RunnerId| Machine { runner: runner.clone(), provider_id: runner.to_string() };
+        Ok(order.machines.iter().map(|ordered| machine(&ordered.runner)).collect())
     }
 
     async fn describe(&self, _: &Runner) -> Result<Presence, BackendError> {
@@ -123,7 +158,7 @@ struct NotHere;
 #[async_trait]
 impl Backend for Elsewhere {
     /// The intent stays as it is, and is launched by a refresh of whoever can.
-    async fn ensure_launched(&self, _: &LaunchOrder<'_>) -> Result<Launched, LaunchError> {
+    async fn launch(&self, _: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError> {
         Err(LaunchError::Unconfirmed(Box::new(NotHere)))
     }
 

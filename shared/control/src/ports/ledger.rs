@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
+use motorpool_domain::ladder::Shortage;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
@@ -38,6 +39,8 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
 
     /// `after` in the place of `before`, if that is still what is there. Entering `terminated` gives the slot back.
     async fn write_runner(&self, write: RunnerWrite<'_>) -> Result<Written<Runner>, LedgerError>;
+    /// One transaction: each `after` in the place of its `before`, all or none. At most 25, and none enters `terminated`.
+    async fn write_runners(&self, writes: &[RunnerWrite<'_>]) -> Result<AllWritten, LedgerError>;
     /// One transaction: the slots, the intents, and the claim that gains them.
     async fn write_launch_intents(&self, write: IntentsWrite<'_>) -> Result<IntentsWritten, LedgerError>;
     /// One transaction: the claim is still as it was read, or opened with it, and gains the runner; the runner is taken.
@@ -65,6 +68,11 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
         which: WhichClaims,
         page: Page,
     ) -> Result<Listed<Claim>, LedgerError>;
+
+    /// What the provider had none of, for whoever launches next. Forgotten when it is over.
+    async fn note_shortage(&self, pool: &PoolName, shortage: &Shortage) -> Result<(), LedgerError>;
+    /// Those of the pool that are not over at `now`.
+    async fn shortages(&self, pool: &PoolName, now: Timestamp) -> Result<Vec<Shortage>, LedgerError>;
 
     /// What is due at `now`, up to `at_most`: a hint of where to look.
     async fn due(&self, now: Timestamp, at_most: u32) -> Result<Vec<Due>, LedgerError>;
@@ -107,6 +115,14 @@ pub enum Written<T> {
     Done,
     Lost { found: T },
     Missing,
+}
+
+/// Whether a transaction over several records won.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllWritten {
+    Done,
+    /// At least one of them is not as it was read; nothing was written.
+    Lost,
 }
 
 /// The condition is the state, epoch and revision of `before`.

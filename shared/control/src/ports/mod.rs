@@ -1,6 +1,7 @@
 //! What the use cases need of the world, as traits in our own words. No adapter, no SDK type.
 
 pub mod backend;
+pub mod ci;
 pub mod clock;
 pub mod doorbell;
 pub mod entropy;

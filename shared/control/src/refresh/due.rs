@@ -2,6 +2,7 @@
 
 use super::find;
 use crate::apply::Applied;
+use crate::climb::attempt_of;
 use crate::control::Control;
 use crate::ports::ledger::{Due, Page, PoolRecord, WhichClaims};
 use crate::refused::{Refused, chain};
@@ -9,9 +10,9 @@ use futures_util::StreamExt;
 use motorpool_domain::brake::Heartbeats;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Look, Presence, Runner, RunnerEvent, StateName, look, next_look, overdue};
-use motorpool_domain::{Actor, PoolName, RunnerId, Timestamp};
+use motorpool_domain::{Actor, LaunchId, PoolName, RunnerId, Timestamp};
 use motorpool_wire::api::RefreshReport;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What one pass looks at; the rest is due in the next.
 const AT_MOST: u32 = 1_000;
@@ -58,6 +59,9 @@ impl Control {
             .collect();
         report.braked = self.brake(pools, &judged, listening_since, now).await?;
         let mut surplus = Surplus::among(&judged);
+        let (unlaunched, judged): (Vec<_>, Vec<_>) =
+            judged.into_iter().partition(|(_, reason)| matches!(reason, Reason::Look(Look::Unlaunched)));
+        self.launch_again(pools, unlaunched.into_iter().map(|(runner, _)| runner).collect()).await;
         let mut cases = Vec::new();
         for (runner, reason) in judged {
             let Some(record) = find(pools, &runner.pool) else { continue };
@@ -90,8 +94,9 @@ impl Control {
         let outcome = match reason {
             Reason::Threshold(seen) => self.on_threshold(pool, &runner, needed, seen, braked).await,
             Reason::Look(Look::Silent) => self.on_silence(pool, &runner, braked).await,
-            Reason::Look(Look::Unlaunched) => self.launch_again(pool, &runner).await,
-            Reason::Look(Look::Heard) | Reason::Nothing => self.look_later(pool, &runner).await,
+            Reason::Look(Look::Unlaunched | Look::Heard) | Reason::Nothing => {
+                self.look_later(pool, &runner).await
+            }
         };
         (runner.id, outcome)
     }
@@ -179,12 +184,49 @@ impl Control {
         Ok(seen.brake())
     }
 
-    async fn launch_again(&self, pool: &Pool, runner: &Runner) -> Result<bool, Refused> {
-        if !self.answers_for(pool, runner)? {
-            return Ok(false);
+    /// Launches that nobody confirmed: one call a launch, however many of its runners are due.
+    async fn launch_again(&self, pools: &[PoolRecord], unlaunched: Vec<Runner>) {
+        let mut launches: BTreeMap<LaunchId, Vec<Runner>> = BTreeMap::new();
+        for runner in unlaunched {
+            launches.entry(runner.launch.clone()).or_default().push(runner);
         }
-        self.launch(pool, runner).await?;
-        self.look_later(pool, runner).await
+        let cases = launches.into_iter().filter_map(|(launch, runners)| {
+            let pool = &find(pools, &runners.first()?.pool)?.pool;
+            Some((launch, pool, runners))
+        });
+        let cases: Vec<_> =
+            cases.map(|(launch, pool, runners)| self.launch_of(launch, pool, runners)).collect();
+        let mut done = futures_util::stream::iter(cases).buffer_unordered(ABREAST);
+        while let Some((launch, outcome)) = done.next().await {
+            self.heal(&format!("launch {launch}"), outcome);
+        }
+    }
+
+    async fn launch_of(
+        &self,
+        launch: LaunchId,
+        pool: &Pool,
+        runners: Vec<Runner>,
+    ) -> (LaunchId, Result<(), Refused>) {
+        (launch, self.take_up(pool, &runners).await)
+    }
+
+    async fn take_up(&self, pool: &Pool, runners: &[Runner]) -> Result<(), Refused> {
+        for runner in runners {
+            if !self.answers_for(pool, runner)? {
+                continue;
+            }
+            // First, so that whatever the climb writes down about when to look again stands.
+            self.look_later(pool, runner).await?;
+        }
+        // One of each attempt stands for all of it: a launch of which some came is in parts.
+        let mut attempts = BTreeSet::new();
+        for runner in runners {
+            if self.answers_for(pool, runner)? && attempts.insert(attempt_key(runner)) {
+                self.climb_again(pool, runner).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Another's stays due, so that the other finds it.
@@ -207,6 +249,11 @@ impl Control {
             Applied::Stayed | Applied::Refused(_) | Applied::Overtaken => false,
         })
     }
+}
+
+fn attempt_key(runner: &Runner) -> (u32, u32) {
+    let attempt = attempt_of(runner);
+    (attempt.number, attempt.from)
 }
 
 fn reason(runner: &Runner, pool: &Pool, listening_since: Timestamp, now: Timestamp) -> Reason {

@@ -27,6 +27,7 @@ impl Control {
             self.heal(&pool, self.sweep_runners(record, report).await);
             self.heal(&pool, self.sweep_machines(&record.pool).await);
             self.heal(&pool, self.sweep_claims(&record.pool).await);
+            self.heal(&pool, self.sweep_registrations(&record.pool).await);
         }
         report.swept = true;
         Ok(())
@@ -177,6 +178,8 @@ mod tests {
             id: RunnerId::parse("r-1").unwrap(),
             pool: PoolName::parse("small").unwrap(),
             launch: LaunchId::parse("l-1").unwrap(),
+            index: 0,
+            attempt: None,
             offer: Offer {
                 instance_type: "local".to_owned(),
                 usage: Usage::OnDemand,

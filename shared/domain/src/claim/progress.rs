@@ -18,6 +18,8 @@ pub struct Assessment {
     pub running: u32,
     /// Held, and on their way.
     pub starting: u32,
+    /// What the provider is asked for now, for one of those, after it had nothing of something else.
+    pub looking: Option<String>,
 }
 
 /// Which members count. A runner that left the claim's hold, or is about to be taken away, does not.
@@ -26,11 +28,33 @@ pub fn assess(claim: &Claim, members: &[MemberSeen<'_>]) -> Assessment {
     for MemberSeen { member, runner } in members {
         match standing(claim, member, *runner) {
             Standing::Running => seen.running += 1,
-            Standing::Starting => seen.starting += 1,
+            Standing::Starting => {
+                seen.starting += 1;
+                if seen.looking.is_none() {
+                    seen.looking = runner.and_then(looking);
+                }
+            }
             Standing::Lost(why) => seen.lost.push(((*member).clone(), why)),
         }
     }
     seen
+}
+
+fn looking(runner: &Runner) -> Option<String> {
+    match &runner.state {
+        RunnerState::Created { launched_at: None, attempt: Some(attempt), .. } if attempt.number > 1 => {
+            Some(attempt.rung.in_words())
+        }
+        RunnerState::Created { .. }
+        | RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => None,
+    }
 }
 
 enum Standing {

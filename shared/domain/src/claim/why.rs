@@ -18,6 +18,9 @@ pub fn why(claim: &Claim, seen: &Assessment) -> String {
             if seen.starting > 0 {
                 parts.push(format!("{} on the way", seen.starting));
             }
+            if let Some(rung) = &seen.looking {
+                parts.push(format!("the provider had nothing to give so far, and is asked for {rung} now"));
+            }
             if claim.short() > 0 {
                 parts.push(cause(claim));
             } else if let Some(cause) = claim.waits_for.as_ref().filter(|_| claim.losses > 0) {

@@ -1,6 +1,8 @@
 //! What can happen to a runner.
 
+use crate::ci::Registration;
 use crate::ids::{ClaimId, TaskId};
+use crate::ladder::Attempt;
 use crate::runner::ProofKind;
 use crate::time::Threshold;
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,10 @@ pub enum RunnerEvent {
     /// The provider took the launch.
     Launched {
         provider_id: String,
+    },
+    /// The provider is about to be called, on another rung of the ladder.
+    Attempted {
+        attempt: Attempt,
     },
     /// The provider refused the launch for good.
     LaunchFailed {
@@ -57,8 +63,18 @@ pub enum RunnerEvent {
     NewBoot {
         boot_id: String,
     },
-    /// The provider will take the machine away soon.
-    InterruptionNotice,
+    /// The provider will take the machine away soon, or may.
+    InterruptionNotice {
+        notice: Notice,
+    },
+    /// The CI system knows it by this now.
+    RegistrationIssued {
+        registration: Registration,
+    },
+    /// Its agent says which runner program it has.
+    ProgramSeen {
+        version: String,
+    },
     /// Its threshold passed. `needed`: the pool would fall below `min_idle` without it.
     ThresholdPassed {
         needed: bool,
@@ -78,6 +94,25 @@ pub struct Hold {
     /// It came from the pool, and was not launched for this claim.
     pub warm: bool,
     pub max_runtime: Duration,
+}
+
+/// What a provider says to a machine before it takes it away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notice {
+    /// It goes, in a minute or two.
+    Interruption,
+    /// It is likely to be taken soon.
+    Rebalance,
+}
+
+impl Notice {
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Interruption => "the provider is taking its machine away",
+            Self::Rebalance => "the provider is likely to take its machine away soon",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,12 @@ mod liveness;
 
 pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
-pub use event::{Hold, Presence, Removal, RunnerEvent};
+pub use event::{Hold, Notice, Presence, Removal, RunnerEvent};
 pub use liveness::{Look, look, next_look, overdue};
 
+use crate::ci::Registration;
 use crate::ids::{ClaimId, Epoch, LaunchId, PoolName, RunnerId, TaskId};
+use crate::ladder::{Attempt, Price};
 use crate::spec::Offer;
 use crate::time::{Threshold, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,16 @@ pub struct Runner {
     pub kept: bool,
     pub offer: Offer,
     pub launch: LaunchId,
+    /// Which of its launch it is.
+    #[serde(default)]
+    pub index: u32,
+    /// Since when it costs something, about.
+    #[serde(default)]
+    pub made_at: Timestamp,
+    #[serde(default)]
+    pub zone: Option<String>,
+    #[serde(default)]
+    pub hourly: Option<Price>,
     pub provider_id: Option<String>,
     pub credential: Option<Credential>,
     pub boot_id: Option<String>,
@@ -38,6 +50,12 @@ pub struct Runner {
     /// Its holder may have used it before it was ready: it is no new machine any more.
     #[serde(default)]
     pub used: bool,
+    /// What the CI system knows it by at present.
+    #[serde(default)]
+    pub registration: Option<Registration>,
+    /// The version of the CI system's runner program on it.
+    #[serde(default)]
+    pub program: Option<String>,
     /// The last heartbeat, kept beside the record: a heartbeat is no change of it.
     #[serde(skip)]
     pub seen_at: Option<Timestamp>,
@@ -78,6 +96,9 @@ pub enum RunnerState {
     Created {
         hold: Option<Hold>,
         launched_at: Option<Timestamp>,
+        /// The call to the provider that is to make it, or made it. Nothing for a machine that is not launched.
+        #[serde(default)]
+        attempt: Option<Attempt>,
     },
     /// Being cleaned; the only way back into the pool.
     Resetting {
@@ -212,24 +233,30 @@ impl RunnerState {
 impl Runner {
     /// A launch intent: written before the provider is called.
     pub fn intent(new: NewRunner, now: Timestamp) -> Self {
-        let NewRunner { id, pool, launch, offer, kept, hold, epoch, threshold } = new;
+        let NewRunner { id, pool, launch, index, offer, kept, hold, epoch, threshold, attempt } = new;
         Self {
             id,
             pool,
             epoch,
             rev: 1,
-            state: RunnerState::Created { hold, launched_at: None },
+            state: RunnerState::Created { hold, launched_at: None, attempt },
             entered_at: now,
             threshold: Some(threshold),
             kept,
             offer,
             launch,
+            index,
+            made_at: now,
+            zone: None,
+            hourly: None,
             provider_id: None,
             credential: None,
             boot_id: None,
             proof: None,
             draining: false,
             used: false,
+            registration: None,
+            program: None,
             seen_at: None,
             announced_at: None,
         }
@@ -247,9 +274,11 @@ pub struct NewRunner {
     pub id: RunnerId,
     pub pool: PoolName,
     pub launch: LaunchId,
+    pub index: u32,
     pub offer: Offer,
     pub kept: bool,
     pub hold: Option<Hold>,
     pub epoch: Epoch,
     pub threshold: Threshold,
+    pub attempt: Option<Attempt>,
 }

@@ -2,10 +2,12 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 #![expect(clippy::unwrap_used, reason = "the samples are constants; a wrong one fails the test")]
 
+use motorpool_domain::ci::Registration;
 use motorpool_domain::claim::{Ask, Claim, ClaimKey};
+use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Rules};
 use motorpool_domain::runner::{
-    Hold, NewRunner, Presence, ProofKind, Removal, Runner, RunnerEvent, RunnerState, StateName,
+    Hold, NewRunner, Notice, Presence, ProofKind, Removal, Runner, RunnerEvent, RunnerState, StateName,
 };
 use motorpool_domain::spec::{Offer, Spec, Usage, Want};
 use motorpool_domain::{ClaimId, Epoch, LaunchId, Owner, PoolName, RunnerId, Threshold, Timestamp, Workflow};
@@ -27,6 +29,8 @@ pub(crate) fn rules(clean: Clean) -> Rules {
         limits: Limits::default(),
         offer: offer(),
         commands: Commands::default(),
+        ec2: None,
+        ci: None,
     }
 }
 
@@ -47,20 +51,28 @@ pub(crate) fn intent(kept: bool) -> Runner {
         id: RunnerId::parse("r-1").unwrap(),
         pool: PoolName::parse("small").unwrap(),
         launch: LaunchId::parse("l-1").unwrap(),
+        index: 0,
         offer: offer(),
         kept,
         hold: None,
         epoch: Epoch(3),
         threshold: Threshold(NOW.after(Duration::from_secs(60))),
+        attempt: Some(attempt(1)),
     };
     Runner::intent(new, NOW)
+}
+
+pub(crate) fn attempt(number: u32) -> Attempt {
+    Attempt { number, ..Attempt::first(1, Rung::only(offer()), None) }
 }
 
 pub(crate) fn in_state(name: StateName, kept: bool) -> Runner {
     let mut runner = intent(kept);
     let why = "a reason".to_owned();
     runner.state = match name {
-        StateName::Created => RunnerState::Created { hold: Some(hold()), launched_at: Some(NOW) },
+        StateName::Created => {
+            RunnerState::Created { hold: Some(hold()), launched_at: Some(NOW), attempt: Some(attempt(1)) }
+        }
         StateName::Resetting => RunnerState::Resetting { attempt: 1, not_before: NOW, why },
         StateName::Idle => RunnerState::Idle,
         StateName::Claimed => RunnerState::Claimed { hold: hold() },
@@ -82,6 +94,7 @@ pub(crate) fn events() -> Vec<(&'static str, RunnerEvent)> {
     let until = Threshold(NOW.after(Duration::from_secs(3600)));
     vec![
         ("launched", RunnerEvent::Launched { provider_id: "i-1".to_owned() }),
+        ("another attempt", RunnerEvent::Attempted { attempt: attempt(2) }),
         ("launch failed", RunnerEvent::LaunchFailed { why: why() }),
         ("ready", RunnerEvent::Ready { until: None }),
         ("taken by a claim", RunnerEvent::Taken { hold: hold() }),
@@ -96,7 +109,14 @@ pub(crate) fn events() -> Vec<(&'static str, RunnerEvent)> {
         ("silent, machine gone", RunnerEvent::Silent { presence: Presence::Gone }),
         ("silent, nobody knows", RunnerEvent::Silent { presence: Presence::Unknown }),
         ("new boot", RunnerEvent::NewBoot { boot_id: "b-2".to_owned() }),
-        ("interruption notice", RunnerEvent::InterruptionNotice),
+        ("interruption notice", RunnerEvent::InterruptionNotice { notice: Notice::Interruption }),
+        (
+            "registration issued",
+            RunnerEvent::RegistrationIssued {
+                registration: Registration { name: "mp-1".to_owned(), id: "1".to_owned() },
+            },
+        ),
+        ("runner program seen", RunnerEvent::ProgramSeen { version: "2.330.0".to_owned() }),
         ("threshold passed", RunnerEvent::ThresholdPassed { needed: false }),
         ("threshold passed, needed", RunnerEvent::ThresholdPassed { needed: true }),
         ("machine gone", RunnerEvent::ProviderGone),

@@ -10,7 +10,9 @@ use axum::Json;
 use axum::extract::State;
 use motorpool_control::Synced;
 use motorpool_control::ports::doorbell::Bell;
-use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncAnswer, SyncRequest};
+use motorpool_wire::agent::{
+    BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncAnswer, SyncRequest,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -51,6 +53,22 @@ pub(super) async fn sync(
         Ok(if news { Look::Settled(answer) } else { Look::Unsettled(answer) })
     });
     Ok(Json(answer.await?))
+}
+
+/// Gets what the runner program of a CI system needs to begin
+///
+/// Each answer holds a secret of its own, for one job on GitHub; the same `count` again replaces what was given for it.
+#[utoipa::path(
+    post, path = "/agent/registration", operation_id = "register_with_ci", tag = "agent",
+    request_body = RegistrationRequest, security(("runner" = [])),
+    responses((status = 200, description = "What the program needs", body = RegistrationAnswer))
+)]
+pub(super) async fn registration(
+    AgentToken(token): AgentToken,
+    State(app): State<App>,
+    Body(request): Body<RegistrationRequest>,
+) -> Answer<RegistrationAnswer> {
+    Ok(Json(app.control.register_with_ci(&token, &request).await?))
 }
 
 /// In a task of its own: a report can end the very agent that sent it, which then hangs up, and a handler whose caller hung up is

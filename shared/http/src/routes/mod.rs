@@ -48,6 +48,7 @@ pub(crate) fn all(limits: &HttpLimits) -> OpenApiRouter<App> {
         .merge(limited(work(), &api, body_bytes))
         .merge(limited(OpenApiRouter::default().routes(routes!(claims::follow)), &waits, body_bytes))
         .merge(limited(OpenApiRouter::default().routes(routes!(agent::bootstrap)), &agents, body_bytes))
+        .merge(limited(OpenApiRouter::default().routes(routes!(agent::registration)), &agents, body_bytes))
         .merge(limited(
             OpenApiRouter::default().routes(routes!(agent::sync)),
             &agents.lasting(request.saturating_add(sync_hold)),
@@ -77,6 +78,7 @@ fn work() -> OpenApiRouter<App> {
         .routes(routes!(refresh::refresh))
         .routes(routes!(pools::list))
         .routes(routes!(pools::put, pools::view, pools::delete))
+        .routes(routes!(pools::plan))
         .routes(routes!(runners::register, runners::list))
         .routes(routes!(runners::view, runners::remove))
         .routes(routes!(runners::release))

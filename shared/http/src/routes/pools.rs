@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use motorpool_domain::PoolName;
-use motorpool_wire::api::{PoolView, PoolsPage};
+use motorpool_wire::api::{PlanView, PoolView, PoolsPage};
 use motorpool_wire::pool_settings::PoolSettings;
 
 /// Lists the pools
@@ -37,6 +37,24 @@ pub(super) async fn put(
     Body(settings): Body<PoolSettings>,
 ) -> Answer<PoolView> {
     Ok(Json(app.control.put_pool(&caller, pool, settings).await?))
+}
+
+/// Says what a pool with these settings would launch, where and at about what price
+///
+/// For the operator. Nothing is changed.
+#[utoipa::path(
+    post, path = "/pools/{pool}/plan", operation_id = "plan_pool", tag = "pools",
+    params(("pool" = String, Path, description = "Its name, whether there is one yet or not")),
+    request_body = PoolSettings, security(("operator" = [])),
+    responses((status = 200, description = "What would be launched, in the order in which it is tried", body = PlanView))
+)]
+pub(super) async fn plan(
+    Known(caller): Known,
+    State(app): State<App>,
+    Id(pool): Id<PoolName>,
+    Body(settings): Body<PoolSettings>,
+) -> Answer<PlanView> {
+    Ok(Json(app.control.plan_pool(&caller, pool, settings).await?))
 }
 
 /// Shows a pool, with its counts

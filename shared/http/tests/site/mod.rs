@@ -5,6 +5,7 @@
 use crate::seen::{Seen, call, send};
 use axum::Router;
 use motorpool_control::ports::backend::{Backends, OwnedMachines};
+use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::SystemClock;
 use motorpool_control::ports::entropy::SystemEntropy;
 use motorpool_control::{Control, Parts, ServerSecret, Settings, token_sha256};
@@ -35,6 +36,7 @@ pub(crate) fn site(limits: HttpLimits) -> Site {
         ledger: Arc::new(MemoryLedger::new()),
         queue: Arc::new(InProcessQueue::default()),
         backends: Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
+        ci: CiSystems::default(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         doorbell: Arc::clone(&bells) as _,

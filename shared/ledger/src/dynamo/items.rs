@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use motorpool_control::ports::ledger::{LedgerError, PoolRecord};
 use motorpool_domain::claim::Claim;
+use motorpool_domain::ladder::Shortage;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::{AuditEntry, Timestamp};
@@ -117,6 +118,10 @@ pub(super) fn runner(item: &Item) -> Result<Runner, LedgerError> {
 }
 
 pub(super) fn claim(item: &Item) -> Result<Claim, LedgerError> {
+    read_doc(item)
+}
+
+pub(super) fn shortage(item: &Item) -> Result<Shortage, LedgerError> {
     read_doc(item)
 }
 

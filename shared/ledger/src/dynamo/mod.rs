@@ -11,17 +11,20 @@ mod pools;
 mod read;
 mod refresh;
 mod runners;
+mod shortages;
 mod take;
 mod transact;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger, LedgerError,
-    Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims, Written,
+    AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
+    LedgerError, Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims,
+    Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
+use motorpool_domain::ladder::Shortage;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
@@ -81,6 +84,18 @@ impl Ledger for DynamoLedger {
         at_most: u32,
     ) -> Result<u32, LedgerError> {
         runners::count(self, pool, state, at_most).await
+    }
+
+    async fn write_runners(&self, writes: &[RunnerWrite<'_>]) -> Result<AllWritten, LedgerError> {
+        runners::write_all(self, writes).await
+    }
+
+    async fn note_shortage(&self, pool: &PoolName, shortage: &Shortage) -> Result<(), LedgerError> {
+        shortages::note(self, pool, shortage).await
+    }
+
+    async fn shortages(&self, pool: &PoolName, now: Timestamp) -> Result<Vec<Shortage>, LedgerError> {
+        shortages::of_pool(self, pool, now).await
     }
 
     async fn write_runner(&self, write: RunnerWrite<'_>) -> Result<Written<Runner>, LedgerError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::TransactWriteItem;
-use motorpool_control::ports::ledger::{LedgerError, Listed, Page, RunnerWrite, Written};
+use motorpool_control::ports::ledger::{AllWritten, LedgerError, Listed, Page, RunnerWrite, Written};
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{Epoch, PoolName, RunnerId, Timestamp};
 
@@ -15,6 +15,7 @@ use super::transact::{Outcome, conflict_passes, patiently, transact};
 use super::{DynamoLedger, audit, failed, pools, read};
 use crate::keys::runner_pk;
 use crate::listing;
+use crate::repeats::{check_together, written_before};
 
 pub(super) async fn one(ledger: &DynamoLedger, id: &RunnerId) -> Result<Option<Runner>, LedgerError> {
     let found = read::one(ledger, &format!("read runner {id}"), record_key(runner_pk(id))).await?;
@@ -89,6 +90,28 @@ pub(super) async fn write(
         Some(item) => Ok(Written::Lost { found: items::runner(item)? }),
         None => Ok(Written::Missing),
     }
+}
+
+/// All of them or none; the records first, then their logs.
+pub(super) async fn write_all(
+    ledger: &DynamoLedger,
+    writes: &[RunnerWrite<'_>],
+) -> Result<AllWritten, LedgerError> {
+    check_together(writes)?;
+    let records = writes.iter().map(|write| replace(ledger, *write));
+    let logs = writes.iter().map(|write| audit::of_runner(ledger, write.after, write.entry));
+    let parts = records.chain(logs).collect::<Result<Vec<_>, _>>()?;
+    let reasons = match transact(ledger, &format!("write {} runners", writes.len()), parts).await? {
+        Outcome::Done => return Ok(AllWritten::Done),
+        Outcome::Refused(reasons) => reasons,
+    };
+    for (index, write) in writes.iter().enumerate() {
+        let before = reasons.found(index).map(items::runner).transpose()?;
+        if !before.is_some_and(|found| written_before(&found, write.after)) {
+            return Ok(AllWritten::Lost);
+        }
+    }
+    Ok(AllWritten::Done)
 }
 
 /// `after` in the place of `before`, as a part of a transaction. What stands beside the record stays.

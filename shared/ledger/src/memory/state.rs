@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use motorpool_control::ports::ledger::{Due, PoolRecord, RefreshMemory};
 use motorpool_domain::claim::{Claim, ClaimKey};
+use motorpool_domain::ladder::Shortage;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::{AuditEntry, ClaimId, Owner, PoolName, RunnerId, Timestamp, Workflow};
 
@@ -26,6 +27,8 @@ pub(super) struct State {
     /// By the record's key, then in the order of time.
     log: BTreeMap<(String, String), AuditEntry>,
     pub(super) refresh: Option<RefreshMemory>,
+    /// By pool, then by what is lacking.
+    pub(super) shortages: BTreeMap<(PoolName, String), Shortage>,
 }
 
 #[derive(Debug)]

@@ -55,6 +55,8 @@ pub fn pool(name: &str, max: u32) -> Result<Pool> {
             limits: Limits::default(),
             offer: offer(),
             commands: Commands::default(),
+            ec2: None,
+            ci: None,
         },
     })
 }
@@ -75,6 +77,8 @@ pub fn intent(id: &str) -> Result<Runner> {
         pool: pool_name(POOL)?,
         launch: LaunchId::parse(format!("l-{launch}"))?,
         offer: offer(),
+        index: 0,
+        attempt: None,
         kept: false,
         hold: None,
         epoch: Epoch::FIRST,

@@ -195,7 +195,7 @@ pub async fn a_launch_of_too_many_or_of_one_twice_is_an_error(ledger: Shared) ->
 
 fn of_one_launch(claim: &Claim, count: u32) -> Result<Vec<Runner>> {
     let runner = |i| {
-        let state = RunnerState::Created { hold: Some(hold(claim)), launched_at: None };
+        let state = RunnerState::Created { hold: Some(hold(claim)), launched_at: None, attempt: None };
         Ok(Runner { launch: LaunchId::parse("l-1")?, state, ..intent(&format!("r-{i:02}"))? })
     };
     (0..count).map(runner).collect()

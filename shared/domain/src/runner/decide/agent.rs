@@ -1,6 +1,7 @@
 //! What an agent reports: ready, registered, deregistered, clean or not, started anew.
 
 use super::{Change, Decision, Refusal, Step};
+use crate::ci::Registration;
 use crate::pool::Clean;
 use crate::runner::{CleanProof, ProofKind, RunnerState};
 use crate::time::Threshold;
@@ -125,6 +126,47 @@ impl Step<'_> {
             why: why.to_owned(),
         };
         self.to(state, Some(self.limits().resetting + backoff), format!("cleaning again: {why}"))
+    }
+
+    pub(super) fn registration_issued(&self, registration: &Registration) -> Decision {
+        match &self.runner.state {
+            RunnerState::Created { hold: Some(_), .. }
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. } => {
+                if self.runner.registration.as_ref() == Some(registration) {
+                    return Decision::Stay;
+                }
+                let why = format!("it registers as {}", registration.name);
+                self.noting(why, |after| after.registration = Some(registration.clone()))
+            }
+            RunnerState::Created { hold: None, .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Refuse(Refusal::NotNow),
+        }
+    }
+
+    pub(super) fn program_seen(&self, version: &str) -> Decision {
+        match &self.runner.state {
+            RunnerState::Terminating { .. } | RunnerState::Terminated { .. } => Decision::Stay,
+            RunnerState::Created { .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. } => {
+                if self.runner.program.as_deref() == Some(version) {
+                    return Decision::Stay;
+                }
+                self.noting(format!("its runner program is {version}"), |after| {
+                    after.program = Some(version.to_owned());
+                })
+            }
+        }
     }
 
     pub(super) fn new_boot(&self, boot_id: &str) -> Decision {

@@ -42,10 +42,11 @@ impl Step<'_> {
 
     pub(super) fn release(&self, why: &str) -> Decision {
         match &self.runner.state {
-            RunnerState::Created { hold: Some(_), launched_at } => {
-                let launched_at = *launched_at;
+            RunnerState::Created { hold: Some(_), launched_at, attempt } => {
+                let (launched_at, attempt) = (*launched_at, attempt.clone());
                 self.noting(why, |after| {
-                    after.state = RunnerState::Created { hold: None, launched_at };
+                    after.state = RunnerState::Created { hold: None, launched_at, attempt };
+                    after.registration = None;
                     // Its agent may have registered it already, and a job may have come.
                     after.used = after.credential.is_some();
                 })

@@ -8,7 +8,7 @@ mod refresh;
 
 use crate::ids::Epoch;
 use crate::pool::{Limits, Rules};
-use crate::runner::{CleanProof, Hold, Runner, RunnerEvent, RunnerState};
+use crate::runner::{CleanProof, Hold, Runner, RunnerEvent, RunnerState, StateName};
 use crate::time::{Threshold, Timestamp};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ pub fn decide(runner: &Runner, event: &RunnerEvent, rules: &Rules, now: Timestam
     }
     match event {
         E::Launched { provider_id } => step.launched(provider_id),
+        E::Attempted { attempt } => step.attempted(attempt),
         E::LaunchFailed { why } => step.launch_failed(why),
         E::Ready { until } => step.ready(*until),
         E::Taken { hold } => step.taken(hold),
@@ -35,7 +36,9 @@ pub fn decide(runner: &Runner, event: &RunnerEvent, rules: &Rules, now: Timestam
         E::CleanFailed { why } => step.clean_failed(why),
         E::Silent { presence } => step.silent(*presence),
         E::NewBoot { boot_id } => step.new_boot(boot_id),
-        E::InterruptionNotice => step.interrupted(),
+        E::InterruptionNotice { notice } => step.interrupted(*notice),
+        E::RegistrationIssued { registration } => step.registration_issued(registration),
+        E::ProgramSeen { version } => step.program_seen(version),
         E::ThresholdPassed { needed } => step.threshold_passed(*needed),
         E::ProviderGone => step.provider_gone(),
         E::OperatorRelease => step.operator_release(),
@@ -77,14 +80,17 @@ fn needs_time_left(event: &RunnerEvent) -> bool {
         | E::TimeBegins { .. }
         | E::Release { .. }
         | E::Deregistered
+        | E::RegistrationIssued { .. }
         | E::CleanProven { .. } => true,
         E::Launched { .. }
+        | E::Attempted { .. }
         | E::LaunchFailed { .. }
         | E::Unhealthy { .. }
         | E::CleanFailed { .. }
         | E::Silent { .. }
         | E::NewBoot { .. }
-        | E::InterruptionNotice
+        | E::InterruptionNotice { .. }
+        | E::ProgramSeen { .. }
         | E::ThresholdPassed { .. }
         | E::ProviderGone
         | E::OperatorRelease
@@ -119,6 +125,15 @@ impl Step<'_> {
         }
         if state.name() != self.runner.state.name() {
             after.entered_at = self.now;
+        }
+        match state.name() {
+            StateName::Created | StateName::Claimed | StateName::Running | StateName::Releasing => {}
+            // Nobody holds it any more: whatever the CI system still knows of it is void.
+            StateName::Resetting
+            | StateName::Idle
+            | StateName::Quarantined
+            | StateName::Terminating
+            | StateName::Terminated => after.registration = None,
         }
         after.state = state;
         after.rev += 1;

@@ -1,19 +1,51 @@
 //! What the provider does to a runner: launches, refusals, interruptions, and machines that are gone.
 
 use super::{Decision, Step};
-use crate::runner::{Presence, RunnerState};
+use crate::ladder::{Attempt, Rung};
+use crate::runner::{Notice, Presence, RunnerState};
 
 impl Step<'_> {
     pub(super) fn launched(&self, provider_id: &str) -> Decision {
         match &self.runner.state {
-            RunnerState::Created { hold, launched_at: None } => {
-                let hold = hold.clone();
+            RunnerState::Created { hold, launched_at: None, attempt } => {
+                let (hold, attempt) = (hold.clone(), attempt.clone());
                 self.noting("the provider took the launch", |after| {
                     after.provider_id = Some(provider_id.to_owned());
-                    after.state = RunnerState::Created { hold, launched_at: Some(self.now) };
+                    if let Some(Attempt { rung, .. }) = &attempt {
+                        let Rung { offer, zone, hourly } = rung.clone();
+                        after.offer = offer;
+                        after.zone = zone;
+                        after.hourly = hourly;
+                    }
+                    after.state = RunnerState::Created { hold, launched_at: Some(self.now), attempt };
                 })
             }
             RunnerState::Created { launched_at: Some(_), .. }
+            | RunnerState::Resetting { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => Decision::Stay,
+        }
+    }
+
+    pub(super) fn attempted(&self, next: &Attempt) -> Decision {
+        match &self.runner.state {
+            RunnerState::Created { hold, launched_at: None, attempt: Some(last) }
+                if last.number < next.number =>
+            {
+                let hold = hold.clone();
+                let why =
+                    format!("{} had nothing to give; now {}", last.rung.in_words(), next.rung.in_words());
+                self.noting(why, |after| {
+                    let attempt = Some(next.clone());
+                    after.state = RunnerState::Created { hold, launched_at: None, attempt };
+                })
+            }
+            RunnerState::Created { .. }
             | RunnerState::Resetting { .. }
             | RunnerState::Idle
             | RunnerState::Claimed { .. }
@@ -57,11 +89,11 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn interrupted(&self) -> Decision {
+    pub(super) fn interrupted(&self, notice: Notice) -> Decision {
         match &self.runner.state {
             RunnerState::Running { hold, leaving: false } => {
                 let hold = hold.clone();
-                self.noting("the provider will take its machine away", |after| {
+                self.noting(notice.in_words(), |after| {
                     after.state = RunnerState::Running { hold, leaving: true };
                     after.draining = true;
                 })
@@ -69,7 +101,7 @@ impl Step<'_> {
             RunnerState::Created { .. }
             | RunnerState::Resetting { .. }
             | RunnerState::Idle
-            | RunnerState::Claimed { .. } => self.terminating("the provider will take its machine away"),
+            | RunnerState::Claimed { .. } => self.terminating(notice.in_words()),
             RunnerState::Running { leaving: true, .. }
             | RunnerState::Releasing { .. }
             | RunnerState::Quarantined { .. }

@@ -1,5 +1,10 @@
 //! A pool: a named set of interchangeable runners, and the rules that they live by.
 
+mod ec2;
+
+pub use ec2::{Architecture, Download, Ec2Rules};
+
+use crate::ci::CiBinding;
 use crate::ids::PoolName;
 use crate::spec::{INSTANCE_TYPE_RULE, Offer, is_instance_type};
 use serde::{Deserialize, Serialize};
@@ -33,6 +38,12 @@ pub struct Rules {
     /// What each machine that this pool launches will be. A registered machine brings an offer of its own.
     pub offer: Offer,
     pub commands: Commands,
+    /// Only, and always, with the backend `ec2`. The offer's spec is then the least that a machine must have.
+    #[serde(default)]
+    pub ec2: Option<Ec2Rules>,
+    /// Without it, `commands` alone register a runner, if anybody does.
+    #[serde(default)]
+    pub ci: Option<CiBinding>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -69,6 +80,14 @@ impl BackendKind {
         match self {
             Self::Local | Self::Ec2 => true,
             Self::Proxmox | Self::Qemu | Self::BareMetal => false,
+        }
+    }
+
+    /// Whether the machines of one launch are told the same, and so share one secret; each agent knows which machine it is on.
+    pub fn launches_alike(self) -> bool {
+        match self {
+            Self::Ec2 => true,
+            Self::Local | Self::Proxmox | Self::Qemu | Self::BareMetal => false,
         }
     }
 
@@ -228,6 +247,19 @@ impl Rules {
         }
         if !is_instance_type(&self.offer.instance_type) {
             return wrong("instance_type", INSTANCE_TYPE_RULE.to_owned());
+        }
+        match (&self.ec2, self.backend == BackendKind::Ec2) {
+            (Some(ec2), true) => ec2.check()?,
+            (None, true) => {
+                return wrong("ec2", "is needed: backend = \"ec2\" has a table of its own".to_owned());
+            }
+            (Some(_), false) => {
+                return wrong("ec2", format!("does not go with backend = \"{}\"", self.backend.name()));
+            }
+            (None, false) => {}
+        }
+        if let Some(ci) = &self.ci {
+            ci.check()?;
         }
         for (field, limit) in self.limits.named() {
             if limit.is_zero() || limit > Duration::from_secs(30 * 24 * 3600) {

@@ -1,0 +1,352 @@
+//! Climbs the ladder for a launch: calls the provider for the attempt that is written down; what it does not give is written down
+//! for the next rung, and asked for there. Begun again after a crash, it goes on where it stood, and makes no machine twice.
+
+use crate::control::Control;
+use crate::ports::backend::{LaunchError, LaunchOrder, Machine, Ordered};
+use crate::ports::ledger::{AllWritten, RunnerWrite, Written};
+use crate::refused::{Refused, chain};
+use futures_util::StreamExt;
+use motorpool_domain::ladder::{Attempt, Choice, Lacking, Rung, Shortage, choose};
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::{
+    Change, Decision, Runner, RunnerEvent, RunnerState, StateName, decide, next_look,
+};
+use motorpool_domain::spec::Want;
+use motorpool_domain::{Actor, RunnerId, Timestamp};
+use std::collections::HashMap;
+use std::time::Duration;
+
+pub(crate) enum Climbed {
+    /// Every runner has its machine, or refresh goes on with it.
+    UnderWay,
+    /// Some have none, and are over. The provider is left alone until then.
+    Short { why: String, until: Timestamp },
+}
+
+/// What came of one call.
+enum Called {
+    /// The rest has no machine, and the rung none to give.
+    Rest {
+        rest: Vec<Runner>,
+        shortage: Shortage,
+    },
+    Over(Climbed),
+}
+
+/// How many rungs one call of a use case tries; refresh goes on with the rest. So no request takes minutes.
+const RUNGS_AT_ONCE: usize = 8;
+/// For so long nobody asks again for what there was none of.
+const EMPTY_FOR: Duration = Duration::from_secs(180);
+/// How many records are written at the same time.
+const ABREAST: usize = 8;
+
+impl Control {
+    /// What to launch next for `want`, as far as the provider and the ledger know.
+    pub(crate) async fn choose_rung(&self, pool: &Pool, want: &Want) -> Result<Choice, Refused> {
+        match self.ladder_of(pool).await? {
+            Ok(ladder) => self.choose_from(pool, want, &ladder).await,
+            Err(why) => Ok(Choice::Wait { until: self.now().after(pool.rules.limits.heartbeat), why }),
+        }
+    }
+
+    /// Or why the provider can't say what it has.
+    async fn ladder_of(&self, pool: &Pool) -> Result<Result<Vec<Rung>, String>, Refused> {
+        Ok(self.backend(pool.rules.backend)?.ladder(pool).await.map_err(|error| {
+            tracing::warn!(pool = %pool.name, error = chain(&error), "the provider can't say what it has");
+            format!("the provider can't say what it has: {}", chain(&error))
+        }))
+    }
+
+    async fn choose_from(&self, pool: &Pool, want: &Want, ladder: &[Rung]) -> Result<Choice, Refused> {
+        let now = self.now();
+        let shortages = self.ledger.shortages(&pool.name, now).await?;
+        Ok(choose(ladder, want, &shortages, now))
+    }
+
+    /// `runners` are those of one attempt that is written on each of them, in the order of their index.
+    pub(crate) async fn climb(
+        &self,
+        pool: &Pool,
+        mut runners: Vec<Runner>,
+        want: &Want,
+    ) -> Result<Climbed, Refused> {
+        for _ in 0..RUNGS_AT_ONCE {
+            let (rest, shortage) = match self.call(pool, &runners).await? {
+                Called::Rest { rest, shortage } => (rest, shortage),
+                Called::Over(climbed) => return Ok(climbed),
+            };
+            tracing::warn!(pool = %pool.name, of = shortage.of.key(), why = shortage.why, "the provider has none left of this, and is not asked for it for a while");
+            self.ledger.note_shortage(&pool.name, &shortage).await?;
+            let Ok(ladder) = self.ladder_of(pool).await? else {
+                // Being asked too often, say, uses up nothing: refresh makes the same call again, and goes on from there.
+                self.ask_later(pool, &rest).await?;
+                return Ok(Climbed::UnderWay);
+            };
+            match self.choose_from(pool, want, &ladder).await? {
+                Choice::Try(rung) => match self.attempt_next(pool, &rest, &rung).await? {
+                    Some(next) => runners = next,
+                    // Whoever wrote them meanwhile goes on with them.
+                    None => return Ok(Climbed::UnderWay),
+                },
+                Choice::Wait { until, why } => {
+                    self.give_up(pool, &rest, &why).await?;
+                    return Ok(Climbed::Short { why, until });
+                }
+                Choice::NoneFits { why } => {
+                    self.give_up(pool, &rest, &why).await?;
+                    return Ok(Climbed::Short { why, until: shortage.until });
+                }
+            }
+        }
+        Ok(Climbed::UnderWay)
+    }
+
+    /// Takes up a launch that was not confirmed, from any one of its runners.
+    pub(crate) async fn climb_again(&self, pool: &Pool, runner: &Runner) -> Result<(), Refused> {
+        let attempt = attempt_of(runner);
+        let ids = match pool.rules.backend.launches() {
+            true => attempt.runners(&runner.launch),
+            false => vec![runner.id.clone()],
+        };
+        let want = self.want_of(runner).await?;
+        let group: Vec<Option<Runner>> = self.ledger.runners(&ids).await?;
+        let whole: Vec<Runner> =
+            group.iter().flatten().filter(|known| is_of(known, &attempt)).cloned().collect();
+        if whole.len() == ids.len() {
+            let climbed = self.climb(pool, whole, &want).await?;
+            return self.tell_holder(runner, &climbed).await;
+        }
+        // The same call again would make machines for those who are over: see what came of it instead, and go on one by one.
+        let machines = match self.backend(pool.rules.backend)?.inventory(&pool.name).await {
+            Ok(machines) => machines,
+            Err(error) => {
+                tracing::warn!(pool = %pool.name, error = chain(&error), "what came of a launch can't be seen; refresh asks again");
+                return Ok(());
+            }
+        };
+        let rest = self.note_machines(pool, whole, &machines).await?;
+        for alone in rest {
+            let Choice::Try(rung) = self.choose_rung(pool, &want).await? else { return Ok(()) };
+            if let Some(next) = self.attempt_next(pool, std::slice::from_ref(&alone), &rung).await? {
+                let climbed = self.climb(pool, next, &want).await?;
+                self.tell_holder(&alone, &climbed).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn call(&self, pool: &Pool, runners: &[Runner]) -> Result<Called, Refused> {
+        // Of those that came by it before, some have moved on, and no longer say by which call: those that wait for it do.
+        let Some(first) = runners.iter().find(|runner| is_unlaunched(runner)) else {
+            return Ok(Called::Over(Climbed::UnderWay));
+        };
+        let attempt = attempt_of(first);
+        let order = LaunchOrder {
+            pool,
+            launch: &first.launch,
+            attempt: &attempt,
+            machines: runners
+                .iter()
+                .map(|runner| Ordered {
+                    runner: runner.id.clone(),
+                    secret: self.secret.runner_secret(&runner.launch, &runner.id),
+                })
+                .collect(),
+            launch_secret: self.secret.launch_secret(&first.launch),
+        };
+        let now = self.now();
+        match self.backend(pool.rules.backend)?.launch(&order).await {
+            Ok(machines) => {
+                let rest = self.note_machines(pool, runners.to_vec(), &machines).await?;
+                if rest.is_empty() {
+                    return Ok(Called::Over(Climbed::UnderWay));
+                }
+                let why = format!(
+                    "the provider gave {} of {} as {}",
+                    machines.len(),
+                    runners.len(),
+                    attempt.rung.in_words()
+                );
+                let shortage =
+                    Shortage { of: Lacking::rung(&attempt.rung), until: now.after(EMPTY_FOR), why };
+                Ok(Called::Rest { rest, shortage })
+            }
+            Err(LaunchError::NoCapacity { of, why }) => {
+                let rest = runners.iter().filter(|runner| is_unlaunched(runner)).cloned().collect();
+                let shortage = Shortage { of, until: now.after(EMPTY_FOR), why };
+                Ok(Called::Rest { rest, shortage })
+            }
+            Err(LaunchError::Refused(why)) => {
+                tracing::warn!(target: "alert", pool = %pool.name, launch = %first.launch, why, "the provider refused a launch");
+                let why = format!("a launch was refused: {why}");
+                self.give_up(pool, runners, &why).await?;
+                Ok(Called::Over(Climbed::Short { why, until: now.after(pool.rules.limits.heartbeat) }))
+            }
+            Err(error @ LaunchError::Throttled(_)) => {
+                tracing::warn!(pool = %pool.name, launch = %first.launch, error = chain(&error), "a launch must wait; refresh asks again");
+                self.ask_later(pool, runners).await?;
+                Ok(Called::Over(Climbed::UnderWay))
+            }
+            Err(error @ LaunchError::Unconfirmed(_)) => {
+                tracing::warn!(pool = %pool.name, launch = %first.launch, error = chain(&error), "a launch is unconfirmed; refresh asks again");
+                Ok(Called::Over(Climbed::UnderWay))
+            }
+        }
+    }
+
+    /// Notes each machine on its runner's record, and returns the runners that have none.
+    async fn note_machines(
+        &self,
+        pool: &Pool,
+        runners: Vec<Runner>,
+        machines: &[Machine],
+    ) -> Result<Vec<Runner>, Refused> {
+        let came: HashMap<&RunnerId, &Machine> =
+            machines.iter().map(|machine| (&machine.runner, machine)).collect();
+        let (with, without): (Vec<Runner>, Vec<Runner>) =
+            runners.into_iter().partition(|runner| came.contains_key(&runner.id));
+        let notes: Vec<_> = with
+            .iter()
+            .filter(|runner| is_unlaunched(runner))
+            .filter_map(|runner| Some((runner, came.get(&runner.id)?.provider_id.clone())))
+            .map(|(runner, provider_id)| self.note_launched(pool, runner, provider_id))
+            .collect();
+        let mut notes = futures_util::stream::iter(notes).buffer_unordered(ABREAST);
+        while let Some(noted) = notes.next().await {
+            noted?;
+        }
+        Ok(without.into_iter().filter(is_unlaunched).collect())
+    }
+
+    async fn note_launched(&self, pool: &Pool, runner: &Runner, provider_id: String) -> Result<(), Refused> {
+        self.apply(pool, runner, &RunnerEvent::Launched { provider_id }, &Actor::Control).await.map(|_| ())
+    }
+
+    /// Writes the next attempt on all of `rest` at once, before the provider is called; or nothing, if somebody else was quicker.
+    async fn attempt_next(
+        &self,
+        pool: &Pool,
+        rest: &[Runner],
+        rung: &Rung,
+    ) -> Result<Option<Vec<Runner>>, Refused> {
+        let Some(first) = rest.first() else { return Ok(None) };
+        let rest = run_from(first.index, rest);
+        let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+        let next = attempt_of(first).next(first.index, count, rung.clone());
+        let event = RunnerEvent::Attempted { attempt: next };
+        let now = self.now();
+        let mut afters = Vec::new();
+        for runner in rest {
+            match decide(runner, &event, &pool.rules, now) {
+                Decision::Change(change) => afters.push(*change),
+                Decision::Stay | Decision::Refuse(_) => return Ok(None),
+            }
+        }
+        let entries: Vec<_> = rest
+            .iter()
+            .zip(&afters)
+            .map(|(before, Change { after, why })| self.transition(before, after, &Actor::Control, why, now))
+            .collect();
+        let writes: Vec<RunnerWrite<'_>> = rest
+            .iter()
+            .zip(&afters)
+            .zip(&entries)
+            .map(|((before, Change { after, .. }), entry)| RunnerWrite {
+                before,
+                after,
+                look_at: next_look(after, &pool.rules.limits, now),
+                entry,
+            })
+            .collect();
+        match self.ledger.write_runners(&writes).await? {
+            AllWritten::Done => Ok(Some(afters.into_iter().map(|change| change.after).collect())),
+            AllWritten::Lost => Ok(None),
+        }
+    }
+
+    /// Only as they were read: for one that somebody has taken further meanwhile, another call may have made a machine by now.
+    async fn give_up(&self, pool: &Pool, runners: &[Runner], why: &str) -> Result<(), Refused> {
+        let event = RunnerEvent::LaunchFailed { why: why.to_owned() };
+        for before in runners.iter().filter(|runner| is_unlaunched(runner)) {
+            let now = self.now();
+            let Decision::Change(change) = decide(before, &event, &pool.rules, now) else { continue };
+            let Change { after, why } = *change;
+            let entry = self.transition(before, &after, &Actor::Control, &why, now);
+            let look_at = next_look(&after, &pool.rules.limits, now);
+            let write = RunnerWrite { before, after: &after, look_at, entry: &entry };
+            match self.ledger.write_runner(write).await? {
+                Written::Done => {
+                    tracing::info!(runner = %after.id, pool = %pool.name, why, "a launch is given up");
+                    self.act(pool, &after).await?;
+                }
+                Written::Lost { .. } | Written::Missing => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Between one and two heartbeats from now, so that those who were all sent away do not all come back at once.
+    async fn ask_later(&self, pool: &Pool, runners: &[Runner]) -> Result<(), Refused> {
+        let heartbeat = pool.rules.limits.heartbeat;
+        let spread = u64::try_from(heartbeat.as_millis()).unwrap_or(u64::MAX).max(1);
+        let jitter = u64::try_from(self.entropy.bits() % u128::from(spread)).unwrap_or_default();
+        let at = self.now().after(heartbeat).after(Duration::from_millis(jitter));
+        for runner in runners.iter().filter(|runner| is_unlaunched(runner)) {
+            self.ledger.look_again(runner, at).await?;
+        }
+        Ok(())
+    }
+
+    async fn want_of(&self, runner: &Runner) -> Result<Want, Refused> {
+        let Some(hold) = runner.state.hold() else { return Ok(Want::default()) };
+        Ok(self.ledger.claim(&hold.claim).await?.map(|claim| claim.ask.want).unwrap_or_default())
+    }
+
+    /// Who holds what could not be launched looks for another, or says why it waits.
+    async fn tell_holder(&self, runner: &Runner, climbed: &Climbed) -> Result<(), Refused> {
+        match (climbed, runner.state.hold()) {
+            (Climbed::Short { .. }, Some(hold)) => self.advance(&hold.claim).await.map(|_| ()),
+            (Climbed::Short { .. } | Climbed::UnderWay, _) => Ok(()),
+        }
+    }
+}
+
+/// Those that follow on each other: a call asks for a run of its launch. Whoever stands apart is left to refresh.
+fn run_from(from: u32, runners: &[Runner]) -> &[Runner] {
+    let run = (from..).zip(runners).take_while(|(index, runner)| *index == runner.index).count();
+    runners.get(..run).unwrap_or(runners)
+}
+
+/// A record of before attempts were written down has the one that its launch amounts to.
+pub(crate) fn attempt_of(runner: &Runner) -> Attempt {
+    let noted = match &runner.state {
+        RunnerState::Created { attempt, .. } => attempt.clone(),
+        RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => None,
+    };
+    noted.unwrap_or_else(|| Attempt::first(1, Rung::only(runner.offer.clone()), None))
+}
+
+fn is_unlaunched(runner: &Runner) -> bool {
+    matches!(runner.state, RunnerState::Created { launched_at: None, .. })
+}
+
+/// Whether a call for this attempt is still for this runner: it is on its way by it, or came by it and lives.
+fn is_of(runner: &Runner, attempt: &Attempt) -> bool {
+    match runner.state.name() {
+        StateName::Terminating | StateName::Terminated => false,
+        StateName::Created => attempt_of(runner).number == attempt.number,
+        StateName::Resetting
+        | StateName::Idle
+        | StateName::Claimed
+        | StateName::Running
+        | StateName::Releasing
+        | StateName::Quarantined => true,
+    }
+}

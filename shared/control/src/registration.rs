@@ -1,0 +1,158 @@
+//! Registrations with CI systems: an agent gets what its runner program needs; what is void is taken back, and the sweep takes back
+//! what a crash left.
+
+use crate::apply::Applied;
+use crate::control::Control;
+use crate::ports::ci::{Ci, CiError, ListedRunner, RegistrationOrder};
+use crate::refused::{Refused, RefusedKind, chain};
+use motorpool_domain::Actor;
+use motorpool_domain::ci::{CiBinding, Registration, is_ghost, named, registration_name};
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::{Runner, RunnerEvent};
+use motorpool_wire::agent::{RegistrationAnswer, RegistrationRequest};
+use motorpool_wire::api::CiView;
+use secrecy::ExposeSecret;
+use std::sync::Arc;
+
+use crate::views::millis;
+
+impl Control {
+    /// The same request again is answered anew: nobody keeps a secret that could be asked for twice.
+    pub async fn register_with_ci(
+        &self,
+        token: &str,
+        request: &RegistrationRequest,
+    ) -> Result<RegistrationAnswer, Refused> {
+        let RegistrationRequest { runner: id, epoch, label, count } = request;
+        let runner = self.known_runner(token, id).await?;
+        let hold = runner.state.hold().filter(|hold| hold.claim.label() == *label);
+        let (Some(hold), true) = (hold, runner.epoch == *epoch) else {
+            return Err(Refused::conflict(
+                format!(
+                    "runner {id} is {} in epoch {}, and not to be registered as {label}",
+                    runner.state.name(),
+                    runner.epoch
+                ),
+                "sync first; it says what should be",
+            ));
+        };
+        let pool = self.pool_record(&runner.pool).await?.pool;
+        let Some(binding) = &pool.rules.ci else {
+            return Err(Refused::invalid(
+                format!("pool {} has no CI system", pool.name),
+                "sync first; it says what should be",
+            ));
+        };
+        let ci = self.ci_system(binding)?;
+        let claim = self.claim_record(&hold.claim).await?;
+        let name = registration_name(&self.secret.installation(), id, *epoch, *count);
+        let order = RegistrationOrder { binding, name: &name, label, workflow: claim.key.workflow.as_str() };
+        let registered = ci.register(&order).await?;
+        let registration = Registration { name: name.clone(), id: registered.id.clone() };
+        let event = RunnerEvent::RegistrationIssued { registration };
+        match self.apply(&pool, &runner, &event, &Actor::Runner(id.clone())).await? {
+            Applied::Changed { .. } | Applied::Stayed => {}
+            Applied::Refused(_) | Applied::Overtaken => {
+                // Its hold ended meanwhile: nobody may use what was just made.
+                self.take_back(ci, binding, &registered.id).await;
+                return Err(Refused::conflict(
+                    format!("runner {id} is no longer held for {label}"),
+                    "sync first; it says what should be",
+                ));
+            }
+        }
+        tracing::info!(runner = %id, pool = %pool.name, claim = %claim.id, name, "a runner registers with its CI system");
+        let secret = registered.secret.expose_secret().to_owned();
+        Ok(RegistrationAnswer { system: binding.system, name, url: registered.url, secret })
+    }
+
+    /// What the record no longer names, the CI system should not list. Losing this costs nothing but time: the sweep finds it.
+    pub(crate) async fn forget_registration(&self, pool: &Pool, before: &Runner, after: &Runner) {
+        let (Some(old), Some(binding)) = (&before.registration, &pool.rules.ci) else { return };
+        if after.registration.as_ref() == Some(old) {
+            return;
+        }
+        match self.ci_system(binding) {
+            Ok(ci) => self.take_back(ci, binding, &old.id).await,
+            Err(error) => {
+                tracing::warn!(runner = %after.id, error = chain(&error), "a registration can't be taken back")
+            }
+        }
+    }
+
+    /// Removes what the CI system still lists of runners that are over.
+    pub(crate) async fn sweep_registrations(&self, pool: &Pool) -> Result<(), Refused> {
+        let Some(binding) = &pool.rules.ci else { return Ok(()) };
+        let ci = self.ci_system(binding)?;
+        let installation = self.secret.installation();
+        let listed = ci.list(binding, &format!("mp-{installation}-")).await?;
+        for ListedRunner { id, name, busy } in listed {
+            let Some((runner, epoch)) = named(&installation, &name) else { continue };
+            let record = self.ledger.runner(&runner).await?;
+            if is_ghost(record.as_ref(), epoch) {
+                tracing::info!(%runner, name, busy, "the CI system lists a runner that is over, and is told to forget it");
+                self.take_back(ci, binding, &id).await;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ci_system(&self, binding: &CiBinding) -> Result<&Arc<dyn Ci>, Refused> {
+        self.ci.get(binding.system).ok_or_else(|| {
+            let system = binding.system.name();
+            Refused::invalid(
+                format!("this control plane has no credentials for {system}"),
+                format!("give it a [{system}] table, or leave the pool's ci out"),
+            )
+        })
+    }
+
+    pub(crate) fn ci_view(&self, binding: &CiBinding) -> CiView {
+        let rate = self.ci.get(binding.system).and_then(|ci| ci.rate());
+        CiView {
+            system: binding.system,
+            scope: binding.scope.clone(),
+            rate_remaining: rate.map(|rate| rate.remaining),
+            rate_resets_in_ms: rate.map(|rate| millis(rate.resets_in)),
+        }
+    }
+
+    async fn take_back(&self, ci: &Arc<dyn Ci>, binding: &CiBinding, id: &str) {
+        if let Err(error) = ci.remove(binding, id).await {
+            tracing::warn!(
+                system = binding.system.name(),
+                id,
+                error = chain(&error),
+                "the CI system could not be told to forget a runner; the sweep tells it again"
+            );
+        }
+    }
+}
+
+impl From<CiError> for Refused {
+    fn from(error: CiError) -> Self {
+        match &error {
+            CiError::RateLimited { retry_after } => {
+                let message = error.to_string();
+                Refused::new(
+                    RefusedKind::TooManyRequests,
+                    message,
+                    format!("try again in {} s", retry_after.as_secs()),
+                )
+            }
+            CiError::Refused(_) => {
+                tracing::warn!(target: "alert", error = chain(&error), "the CI system refuses a registration");
+                Refused::new(
+                    RefusedKind::Forbidden,
+                    chain(&error),
+                    "mend the pool's ci settings or the credentials",
+                )
+            }
+            CiError::Failed { .. } => Refused::new(
+                RefusedKind::Internal,
+                chain(&error),
+                "the CI system may be down; try again in a while",
+            ),
+        }
+    }
+}
