@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use motorpool_domain::RunnerId;
+use motorpool_domain::{LaunchId, RunnerId};
 use tracing_subscriber::EnvFilter;
 
 use crate::driver::{self, AgentError};
+use crate::imds;
 use crate::work::{self, SupervisorCommand};
 
 /// The control plane refused the agent's secret. Starting it again will not help.
@@ -28,7 +29,7 @@ pub struct AgentArgs {
 #[derive(Debug, Subcommand)]
 enum AgentCommand {
     /// Make this machine a runner
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Run one command of an agent, ordered on stdin
     #[command(hide = true)]
     Supervise,
@@ -39,15 +40,17 @@ pub(crate) struct RunArgs {
     /// The control plane's address
     #[arg(long, value_name = "URL")]
     pub(crate) server: String,
-    /// The id that the control plane knows this runner by
-    #[arg(long, value_name = "ID")]
-    pub(crate) runner: RunnerId,
+    #[command(flatten)]
+    pub(crate) who: WhoArgs,
     /// The agent's own directory: state, lock, logs, and work/ for jobs
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// The bootstrap secret, deleted once it is redeemed
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
+    /// Where the CI system's runner program is, for this agent alone; scripts find it as $MOTORPOOL_PROGRAM_DIR
+    #[arg(long, value_name = "DIR", default_value = "/opt/motorpool/runner")]
+    pub(crate) program_dir: PathBuf,
     /// More certificates to trust, in PEM form
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
@@ -62,6 +65,49 @@ pub(crate) struct RunArgs {
     pub(crate) insecure_http: bool,
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+}
+
+/// Either an id, or what it follows from on EC2.
+#[derive(Debug, Args)]
+pub(crate) struct WhoArgs {
+    /// The id that the control plane knows this runner by
+    #[arg(
+        long,
+        value_name = "ID",
+        required_unless_present = "ec2",
+        conflicts_with_all = ["ec2", "launch", "from", "metadata_url"]
+    )]
+    runner: Option<RunnerId>,
+    /// This is an EC2 instance: its metadata service says which of its launch it is, and what will be done to it
+    #[arg(long, requires_all = ["launch", "from"])]
+    ec2: bool,
+    /// The launch that this instance came of
+    #[arg(long, value_name = "ID", requires = "ec2")]
+    launch: Option<LaunchId>,
+    /// The number within the launch of the runner with launch index 0
+    #[arg(long, value_name = "NUMBER", requires = "ec2")]
+    from: Option<u32>,
+    /// Where the metadata service is, for tests
+    #[arg(long, value_name = "URL", hide = true, requires = "ec2", default_value = imds::ADDRESS)]
+    metadata_url: String,
+}
+
+/// How this agent knows which runner it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Who<'a> {
+    Told(&'a RunnerId),
+    Ec2 { launch: &'a LaunchId, from: u32, metadata_url: &'a str },
+}
+
+impl WhoArgs {
+    pub(crate) fn who(&self) -> Option<Who<'_>> {
+        let Self { runner, ec2, launch, from, metadata_url } = self;
+        match (runner, ec2, launch, from) {
+            (Some(runner), false, None, None) => Some(Who::Told(runner)),
+            (None, true, Some(launch), Some(from)) => Some(Who::Ec2 { launch, from: *from, metadata_url }),
+            (Some(_) | None, _, _, _) => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -127,12 +173,41 @@ mod tests {
         agent: AgentArgs,
     }
 
+    fn parse(more: &[&str]) -> Result<RunArgs, clap::Error> {
+        let run = ["x", "run", "--server", "https://a.example", "--dir", "/d"];
+        let whole = Whole::try_parse_from(run.iter().chain(more))?;
+        match whole.agent.command {
+            AgentCommand::Run(args) => Ok(*args),
+            AgentCommand::Supervise => panic!("it is run"),
+        }
+    }
+
     #[test]
     fn the_command_line_is_sound_and_ids_are_checked_at_the_edge() {
         use clap::CommandFactory;
         Whole::command().debug_assert();
-        let run = ["x", "run", "--server", "https://a.example", "--dir", "/d", "--runner"];
-        assert!(Whole::try_parse_from(run.iter().copied().chain(["r-1"])).is_ok());
-        assert!(Whole::try_parse_from(run.iter().copied().chain(["../r"])).is_err());
+        assert!(parse(&["--runner", "r-1"]).is_ok());
+        assert!(parse(&["--runner", "../r"]).is_err());
+    }
+
+    #[test]
+    fn a_runner_is_told_who_it_is_or_finds_out_on_ec2_and_not_both() {
+        let ec2 = ["--ec2", "--launch", "l-abc", "--from", "2"];
+        let (runner, launch) = (RunnerId::parse("r-1").unwrap(), LaunchId::parse("l-abc").unwrap());
+        assert_eq!(parse(&["--runner", "r-1"]).unwrap().who.who(), Some(Who::Told(&runner)));
+        let expected = Who::Ec2 { launch: &launch, from: 2, metadata_url: imds::ADDRESS };
+        assert_eq!(parse(&ec2).unwrap().who.who(), Some(expected));
+        for (wrong, says) in [
+            (vec![], "--runner"),
+            (vec!["--ec2"], "--launch"),
+            (vec!["--ec2", "--launch", "l-abc"], "--from"),
+            (vec!["--launch", "l-abc", "--from", "0"], "--ec2"),
+            (vec!["--runner", "r-1", "--ec2", "--launch", "l-abc", "--from", "0"], "cannot be used with"),
+            (vec!["--runner", "r-1", "--metadata-url", "http://127.0.0.1"], "cannot be used with"),
+            (vec!["--ec2", "--launch", "abc", "--from", "0"], "a launch's id must be"),
+        ] {
+            let error = parse(&wrong).unwrap_err().to_string();
+            assert!(error.contains(says), "{wrong:?}: {error}");
+        }
     }
 }

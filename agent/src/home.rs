@@ -51,6 +51,11 @@ impl Home {
         Path::new(&self.dir).join("work")
     }
 
+    /// There when a runner program has worked in its own directory since the last cleanup.
+    pub(crate) fn program_used_file(&self) -> PathBuf {
+        Path::new(&self.dir).join("program-used")
+    }
+
     /// A job may have removed it, or put a link in its place that leads elsewhere.
     pub(crate) fn make_work_dir(&self) -> io::Result<()> {
         let work = self.work_dir();

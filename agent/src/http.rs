@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncAnswer, SyncRequest};
+use motorpool_wire::agent::{
+    BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncAnswer, SyncRequest,
+};
 use motorpool_wire::error::ErrorEnvelope;
 use reqwest::header::{AUTHORIZATION, HeaderValue, InvalidHeaderValue};
 use reqwest::redirect::Policy;
@@ -17,6 +19,8 @@ use thiserror::Error;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Beyond the time that the answer may wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+/// The control plane asks the CI system meanwhile.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(60);
 const ANSWER_BYTES: usize = 4 * 1024 * 1024;
 const MESSAGE_CHARS: usize = 300;
 
@@ -114,6 +118,16 @@ impl ControlPlane {
         let timeout = Duration::from_millis(request.wait_ms).saturating_add(ANSWER_TIMEOUT);
         let call = self.client.post(self.server.route("sync")).json(request).timeout(timeout);
         send(call.header(AUTHORIZATION, authorization.header.clone())).await
+    }
+
+    pub(crate) async fn registration(
+        &self,
+        authorization: &Authorization,
+        request: &RegistrationRequest,
+    ) -> Result<RegistrationAnswer, CallError> {
+        let call = self.client.post(self.server.route("registration")).json(request);
+        let call = call.header(AUTHORIZATION, authorization.header.clone()).timeout(REGISTRATION_TIMEOUT);
+        send(call).await
     }
 }
 

@@ -7,6 +7,7 @@ mod driver;
 mod home;
 mod http;
 mod identity;
+mod imds;
 pub mod machine;
 mod state;
 pub mod work;

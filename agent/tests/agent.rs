@@ -9,6 +9,12 @@ use rustix::process::Signal;
 
 #[cfg(test)]
 mod control_plane;
+#[cfg(test)]
+mod imds;
+#[cfg(test)]
+mod on_ec2;
+#[cfg(test)]
+mod runner_program;
 use control_plane::{Bench, Goal, Plan, SECRET, file_contains, outcome, processes};
 
 /// Says that it is up, and stays, with a daemon beside it.

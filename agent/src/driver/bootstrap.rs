@@ -14,6 +14,7 @@ use super::AgentError;
 use crate::clock::{BootClock, BootInstant};
 use crate::http::{CallError, ControlPlane};
 use crate::identity;
+use crate::imds::Instance;
 use crate::machine::Memory;
 use crate::state::{Joined, State, Store};
 
@@ -24,6 +25,8 @@ pub(super) struct Bootstrap<'a> {
     pub(super) control_plane: &'a ControlPlane,
     pub(super) store: &'a Store,
     pub(super) runner: &'a RunnerId,
+    /// What its provider calls this machine. On EC2 the control plane may hear of it before it knows of its launch.
+    pub(super) instance: Option<&'a Instance>,
     pub(super) boot_id: &'a str,
     pub(super) secret_file: Option<&'a Path>,
     pub(super) give_up_at: BootInstant,
@@ -88,7 +91,10 @@ impl Bootstrap<'_> {
         let (machine_id, joined) = match found {
             Some(state) if state.secret_sha256 == secret_sha256 => return Ok(state),
             Some(State { machine_id, joined, .. }) => (machine_id, joined),
-            None => (identity::machine_id(self.runner), None),
+            None => match self.instance {
+                Some(instance) => (instance.id.clone(), None),
+                None => (identity::machine_id(self.runner), None),
+            },
         };
         let (runner, token) = (self.runner.clone(), identity::new_token());
         let state = State { runner, machine_id, token, secret_sha256, redeemed: false, joined };
@@ -110,7 +116,7 @@ impl Bootstrap<'_> {
                         why: format!("the control plane says that it is gone: {message}"),
                     });
                 }
-                Err(error) if is_final(&error) => return Err(AgentError::Refused(error)),
+                Err(error) if self.is_final(&error) => return Err(AgentError::Refused(error)),
                 Err(error) => error,
             };
             tracing::warn!(error = &error as &dyn std::error::Error, "the secret could not be redeemed yet");
@@ -118,6 +124,19 @@ impl Bootstrap<'_> {
             let again_at = BootClock.now() + pause.mul_f64(rand::random_range(0.5..1.0));
             BootClock.sleep_until(again_at.min(self.give_up_at)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Whether asking again would get the same answer.
+    fn is_final(&self, error: &CallError) -> bool {
+        match error {
+            CallError::Refused { status: StatusCode::CONFLICT, message: _ } => self.instance.is_none(),
+            CallError::Refused { status, message: _ } => {
+                status.is_client_error()
+                    && *status != StatusCode::TOO_MANY_REQUESTS
+                    && *status != StatusCode::REQUEST_TIMEOUT
+            }
+            CallError::Unreachable(_) | CallError::NotUnderstood(_) => false,
         }
     }
 
@@ -129,7 +148,10 @@ impl Bootstrap<'_> {
         let BootstrapAnswer { pool, epoch } = answer;
         let memory = match state.joined.take().map(|joined| joined.memory) {
             Some(memory) if memory.epoch == epoch => memory,
-            Some(memory) => Memory { epoch, results: Vec::new(), ..memory },
+            Some(mut memory) => {
+                memory.enter(epoch);
+                memory
+            }
             None => Memory::fresh(epoch),
         };
         let joined = Joined { pool, boot_id: self.boot_id.to_owned(), memory };
@@ -155,16 +177,4 @@ enum Redeemed {
 fn member(state: State) -> Option<Bootstrapped> {
     let joined = state.joined.clone().filter(|_| state.redeemed)?;
     Some(Bootstrapped::Joined(Box::new(Member { state, joined })))
-}
-
-/// Whether asking again would get the same answer.
-fn is_final(error: &CallError) -> bool {
-    match error {
-        CallError::Refused { status, message: _ } => {
-            status.is_client_error()
-                && *status != StatusCode::TOO_MANY_REQUESTS
-                && *status != StatusCode::REQUEST_TIMEOUT
-        }
-        CallError::Unreachable(_) | CallError::NotUnderstood(_) => false,
-    }
 }

@@ -3,11 +3,14 @@
 
 mod bootstrap;
 mod end_host;
+mod notices;
+mod program;
 mod reactor;
 mod report;
 mod signals;
 mod works;
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,17 +19,19 @@ use std::time::Duration;
 
 use motorpool_domain::RunnerId;
 use reqwest::header::InvalidHeaderValue;
-use thiserror::Error;
+use thiserror::Error as ThisError;
 
-use crate::cli::{RUNNER_DIR, RunArgs};
-use crate::clock::BootClock;
+use crate::cli::{RUNNER_DIR, RunArgs, Who};
+use crate::clock::{BootClock, BootInstant};
 use crate::home::{Home, HomeError};
 use crate::http::{Authorization, CallError, ClientError, ControlPlane, Server, ServerError};
 use crate::identity;
+use crate::imds::{Imds, ImdsError, Instance};
 use crate::machine::{Machine, Settings};
 use crate::state::{StateError, Store};
 use crate::work::{self, SupervisorCommand};
 use bootstrap::{Bootstrap, Bootstrapped, Member};
+use notices::Notices;
 use reactor::{Caller, Ending, Reactor};
 use signals::Signals;
 use works::Works;
@@ -40,12 +45,20 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     let home = Home::open(&args.dir)?;
     let _lock = home.lock().await?;
     let boot_id = identity::boot_id().map_err(AgentError::BootId)?;
+    let identified = tokio::select! {
+        identified = identify(args, first_contact_by) => identified?,
+        () = signals.stop() => return Ok(ExitCode::SUCCESS),
+    };
+    let Identity { runner, instance, imds } = match identified {
+        Identified::Known(identity) => identity,
+        Identified::Nobody { why } => return Ok(end_host::end(args.end_host_cmd.as_deref(), &why).await),
+    };
     let store = Store::at(home.state_file());
     let found = store.load()?;
-    if let Some(found) = found.as_ref().filter(|found| found.runner != args.runner) {
+    if let Some(found) = found.as_ref().filter(|found| found.runner != runner) {
         return Err(AgentError::OtherRunner { dir: home.dir().to_owned(), found: found.runner.clone() });
     }
-    let owner = owner(&args.runner, &home);
+    let owner = owner(&runner, &home);
     let left_behind = work::sweep(&owner).await;
     if left_behind > 0 {
         tracing::error!(left_behind, "processes of an earlier agent could not be killed");
@@ -53,7 +66,8 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     let bootstrap = Bootstrap {
         control_plane: &control_plane,
         store: &store,
-        runner: &args.runner,
+        runner: &runner,
+        instance: instance.as_ref(),
         boot_id: &boot_id,
         secret_file: args.secret_file.as_deref(),
         give_up_at: first_contact_by,
@@ -66,13 +80,14 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
         Bootstrapped::Joined(member) => *member,
         Bootstrapped::Over { why } => return Ok(end_host::end(args.end_host_cmd.as_deref(), &why).await),
     };
-    tracing::info!(runner = %args.runner, pool = %joined.pool, server = server.as_str(), "the agent is at work");
+    tracing::info!(%runner, pool = %joined.pool, server = server.as_str(), "the agent is at work");
 
     supervisor.env.push((RUNNER_DIR.into(), home.dir().into()));
-    let env = works::environment(&args.runner, &joined.pool, &server, &home);
-    let works = Works::new(home, supervisor, owner, env, left_behind);
+    let program_dir = std::path::absolute(&args.program_dir).map_err(AgentError::ProgramDir)?;
+    let env = works::environment(&runner, &joined.pool, &server, &home, &program_dir);
+    let works = Works::new(home, supervisor, owner, env, program_dir, left_behind);
     let settings = Settings {
-        runner: args.runner.clone(),
+        runner: runner.clone(),
         boot_id: boot_id.clone(),
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: rand::random(),
@@ -81,9 +96,10 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     let memory = joined.memory.clone().after_restart(joined.boot_id == boot_id);
     let machine = Machine::new(settings, memory, BootClock.now());
     let authorization = Authorization::bearer(&state.token).map_err(AgentError::Token)?;
-    let caller = Rc::new(Caller { control_plane, authorization });
+    let caller = Rc::new(Caller { runner, control_plane, authorization });
     let pool = joined.pool;
-    let reactor = Reactor { machine, works, caller, store, state, pool, boot_id, signals };
+    let notices = imds.map_or_else(Notices::none, Notices::of);
+    let reactor = Reactor { machine, works, caller, store, state, pool, boot_id, signals, notices };
     Ok(match reactor.run().await {
         Ending::Host { why } => end_host::end(args.end_host_cmd.as_deref(), &why).await,
         Ending::Agent { why } => {
@@ -93,14 +109,55 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     })
 }
 
+/// Which runner this is.
+struct Identity {
+    runner: RunnerId,
+    /// On EC2 only, and so the next.
+    instance: Option<Instance>,
+    imds: Option<Imds>,
+}
+
+enum Identified {
+    Known(Identity),
+    /// Nobody will ever ask for a machine that does not know what it is.
+    Nobody {
+        why: String,
+    },
+}
+
+async fn identify(args: &RunArgs, give_up_at: BootInstant) -> Result<Identified, AgentError> {
+    let (launch, from, metadata_url) = match args.who.who().ok_or(AgentError::Who)? {
+        Who::Told(runner) => {
+            let identity = Identity { runner: runner.clone(), instance: None, imds: None };
+            return Ok(Identified::Known(identity));
+        }
+        Who::Ec2 { launch, from, metadata_url } => (launch, from, metadata_url),
+    };
+    let imds = Imds::at(metadata_url)?;
+    let instance = match imds.instance_until(give_up_at).await {
+        Ok(instance) => instance,
+        Err(error) => {
+            tracing::error!(error = &error as &dyn Error, "the instance metadata could not be had in time");
+            return Ok(Identified::Nobody { why: "it could not find out which runner it is".to_owned() });
+        }
+    };
+    let runner = RunnerId::of_launch(launch, from.saturating_add(instance.launch_index));
+    tracing::info!(%runner, instance = instance.id, %launch, "this instance knows which runner it is");
+    Ok(Identified::Known(Identity { runner, instance: Some(instance), imds: Some(imds) }))
+}
+
 /// A name for this agent's work that no other agent on this host has: the lock makes its directory its own.
 fn owner(runner: &RunnerId, home: &Home) -> String {
     let directory: String = identity::sha256_hex(home.dir()).chars().take(16).collect();
     format!("{runner}@{directory}")
 }
 
-#[derive(Debug, Error)]
+#[derive(Debug, ThisError)]
 pub(crate) enum AgentError {
+    #[error("say which runner this is: --runner, or on EC2 --ec2 with --launch and --from")]
+    Who,
+    #[error(transparent)]
+    Metadata(#[from] ImdsError),
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]
@@ -113,6 +170,8 @@ pub(crate) enum AgentError {
     Executable(#[source] io::Error),
     #[error("the agent's runtime could not be made")]
     Runtime(#[source] io::Error),
+    #[error("the path of the runner program's directory is of no use")]
+    ProgramDir(#[source] io::Error),
     #[error("signals cannot be listened for")]
     Signals(#[source] io::Error),
     #[error("this boot's id could not be read")]

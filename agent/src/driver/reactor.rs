@@ -4,15 +4,16 @@ use std::future::pending;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use motorpool_domain::PoolName;
-use motorpool_wire::agent::SyncRequest;
+use motorpool_domain::{PoolName, RunnerId};
+use motorpool_wire::agent::{RegistrationRequest, SyncRequest};
 use reqwest::StatusCode;
 
+use super::notices::Notices;
 use super::signals::Signals;
 use super::works::Works;
 use crate::clock::{BootClock, BootInstant};
 use crate::http::{Authorization, CallError, ControlPlane};
-use crate::machine::{Effect, Input, Machine, Memory, SyncFailure};
+use crate::machine::{Effect, Fetch, Input, Machine, Memory, RegistrationFailure, SyncFailure};
 use crate::state::{Joined, State, Store};
 
 pub(super) struct Reactor {
@@ -24,6 +25,7 @@ pub(super) struct Reactor {
     pub(super) pool: PoolName,
     pub(super) boot_id: String,
     pub(super) signals: Signals,
+    pub(super) notices: Notices,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -32,20 +34,28 @@ pub(super) enum Ending {
     Agent { why: String },
 }
 
-type Syncing = Pin<Box<dyn Future<Output = Input>>>;
+/// A call under way.
+type Calling = Pin<Box<dyn Future<Output = Input>>>;
 
 impl Reactor {
     pub(super) async fn run(mut self) -> Ending {
-        let mut syncing: Option<Syncing> = None;
+        let mut syncing: Option<Calling> = None;
+        let mut fetching: Option<Calling> = None;
         let mut timer: Option<BootInstant> = None;
         let mut input = Input::TimerFired;
+        // A program may bring itself up to date whenever it runs.
+        let mut version_may_differ = true;
         loop {
+            version_may_differ |= matches!(input, Input::RunEnded(_));
             for effect in self.machine.step(input, BootClock.now()) {
                 match effect {
                     // The one that is under way is dropped, and with it its connection.
                     Effect::Sync(request) => syncing = Some(Box::pin(Rc::clone(&self.caller).sync(request))),
                     Effect::StartTask(start) => self.works.start_task(start).await,
                     Effect::StopTask { grace } => self.works.stop_task(grace),
+                    Effect::FetchRegistration(fetch) => {
+                        fetching = Some(Box::pin(Rc::clone(&self.caller).fetch(fetch)));
+                    }
                     Effect::StartRun(start) => self.works.start_run(start).await,
                     Effect::StopRun { grace } => self.works.stop_run(grace),
                     Effect::RenewFence(at) => self.works.renew_fence(at),
@@ -55,6 +65,10 @@ impl Reactor {
                     Effect::EndAgent { why } => return Ending::Agent { why },
                 }
             }
+            if version_may_differ {
+                self.works.find_version().await;
+                version_may_differ = false;
+            }
             input = tokio::select! {
                 biased;
                 () = self.signals.stop() => Input::StopRequested,
@@ -63,6 +77,11 @@ impl Reactor {
                     syncing = None;
                     told
                 }
+                told = or_never(&mut fetching) => {
+                    fetching = None;
+                    told
+                }
+                notice = self.notices.next() => Input::Noticed(notice),
                 () = until(timer) => {
                     timer = None;
                     Input::TimerFired
@@ -84,9 +103,9 @@ impl Reactor {
     }
 }
 
-async fn or_never(syncing: &mut Option<Syncing>) -> Input {
-    match syncing {
-        Some(syncing) => syncing.await,
+async fn or_never(calling: &mut Option<Calling>) -> Input {
+    match calling {
+        Some(calling) => calling.await,
         None => pending().await,
     }
 }
@@ -98,8 +117,9 @@ async fn until(timer: Option<BootInstant>) {
     }
 }
 
-/// One sync: a request out, an input in.
+/// A request out, an input in.
 pub(super) struct Caller {
+    pub(super) runner: RunnerId,
     pub(super) control_plane: ControlPlane,
     pub(super) authorization: Authorization,
 }
@@ -121,5 +141,31 @@ impl Caller {
                 SyncFailure::Unreachable
             }
         })
+    }
+    async fn fetch(self: Rc<Self>, fetch: Fetch) -> Input {
+        let Fetch { label, epoch, count } = fetch.clone();
+        let request = RegistrationRequest { runner: self.runner.clone(), epoch, label, count };
+        let error = match self.control_plane.registration(&self.authorization, &request).await {
+            Ok(answer) => return Input::Registered { fetch, answer },
+            Err(error) => error,
+        };
+        tracing::warn!(error = &error as &dyn std::error::Error, count, "a registration could not be had");
+        Input::RegistrationFailed { fetch, failure: registration_failure(error) }
+    }
+}
+
+/// What a sync will hear too is left to the sync.
+fn registration_failure(error: CallError) -> RegistrationFailure {
+    match error {
+        CallError::Refused { status: StatusCode::CONFLICT, message: _ } => RegistrationFailure::Outdated,
+        CallError::Refused { status, message } => match status {
+            StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::UNAUTHORIZED
+            | StatusCode::GONE => RegistrationFailure::Later,
+            refused if refused.is_client_error() => RegistrationFailure::Refused { why: message },
+            _failed => RegistrationFailure::Later,
+        },
+        CallError::Unreachable(_) | CallError::NotUnderstood(_) => RegistrationFailure::Later,
     }
 }

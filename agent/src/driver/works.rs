@@ -1,32 +1,48 @@
 //! The work that runs: at most one task's script and one runner program, each under its supervisor. It decides nothing.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs;
 use std::future::pending;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::TaskOutcome;
 use motorpool_domain::{Epoch, Label, PoolName, RunnerId, TaskId};
+use secrecy::{ExposeSecret, SecretString};
 
-use super::report;
+use super::{program, report};
 use crate::cli::RUNNER_DIR;
 use crate::clock::BootInstant;
 use crate::home::Home;
 use crate::http::Server;
-use crate::machine::{Act, Input, Kind, RunStart, TaskStart};
+use crate::machine::{Act, Input, Kind, RunEnd, RunStart, TaskStart};
 use crate::work::{End, Order, Outcome, RunningWork, SupervisorCommand};
 
 const LABEL_PREFIX: &str = "motorpool-";
 
-/// `rm` and `find` follow no link. The second try is for directories that a job made unwritable even for itself.
+/// `rm` and `find` follow no link. The second try is for directories that a job made unwritable even for itself. GitHub's
+/// program has its work and its diagnoses beside itself; another agent's on the same host may too.
 const EMPTY_WORK_DIR: &str = r#"
-dir=$MOTORPOOL_WORK_DIR
 cd / || exit 1
-rm -rf -- "$dir" 2>/dev/null || {
-    find "$dir" -type d ! -perm -700 -exec chmod u+rwx {} \;
-    rm -rf -- "$dir" || exit 1
-}
-mkdir -m 700 -- "$dir"
+set -- "$MOTORPOOL_WORK_DIR"
+used=$MOTORPOOL_RUNNER_DIR/program-used
+if [ -e "$used" ]; then
+    set -- "$@" "$MOTORPOOL_PROGRAM_DIR/_work" "$MOTORPOOL_PROGRAM_DIR/_diag"
+fi
+for dir; do
+    rm -rf -- "$dir" 2>/dev/null || {
+        find "$dir" -type d ! -perm -700 -exec chmod u+rwx {} \;
+        rm -rf -- "$dir" || exit 1
+    }
+done
+rm -f -- "$used"
+mkdir -m 700 -- "$MOTORPOOL_WORK_DIR"
 "#;
+
+/// A program that does not tell its version in this time is not waited for.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 pub(super) struct Works {
@@ -34,12 +50,22 @@ pub(super) struct Works {
     supervisor: SupervisorCommand,
     owner: String,
     env: BTreeMap<String, String>,
+    program_dir: PathBuf,
     task: Option<(TaskId, Kind, RunningWork)>,
-    run: Option<RunningWork>,
+    run: Option<Run>,
+    version: Option<RunningWork>,
     /// How many processes of all work so far could not be killed.
     left_behind: usize,
     /// Ends of what never began.
     ended: VecDeque<Input>,
+}
+
+#[derive(Debug)]
+struct Run {
+    work: RunningWork,
+    system: Option<CiSystem>,
+    /// Which its output is told without.
+    secret: Option<SecretString>,
 }
 
 /// What every script of this agent gets. Nothing in it is secret.
@@ -48,6 +74,7 @@ pub(super) fn environment(
     pool: &PoolName,
     server: &Server,
     home: &Home,
+    program_dir: &Path,
 ) -> BTreeMap<String, String> {
     let work_dir = home.work_dir().to_string_lossy().into_owned();
     [
@@ -56,6 +83,7 @@ pub(super) fn environment(
         ("MOTORPOOL_SERVER", server.as_str().to_owned()),
         ("MOTORPOOL_WORK_DIR", work_dir),
         (RUNNER_DIR, home.dir().to_owned()),
+        (program::PROGRAM_DIR, program_dir.to_string_lossy().into_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
@@ -67,9 +95,11 @@ impl Works {
         supervisor: SupervisorCommand,
         owner: String,
         env: BTreeMap<String, String>,
+        program_dir: PathBuf,
         left_behind: usize,
     ) -> Self {
-        Self { home, supervisor, owner, env, task: None, run: None, left_behind, ended: VecDeque::new() }
+        let (task, run, version, ended) = (None, None, None, VecDeque::new());
+        Self { home, supervisor, owner, env, program_dir, task, run, version, left_behind, ended }
     }
 
     pub(super) async fn start_task(&mut self, start: TaskStart) {
@@ -99,15 +129,46 @@ impl Works {
     }
 
     pub(super) async fn start_run(&mut self, start: RunStart) {
-        let RunStart { program, label, epoch, fence_at } = start;
-        tracing::info!(%label, "the runner program begins");
-        let order = self.order("run", program, Some(&label), epoch, None, fence_at);
+        let RunStart { program, registration, label, epoch, fence_at } = start;
+        let name = registration.as_ref().map(|registration| registration.name.as_str());
+        tracing::info!(%label, name, "the runner program begins");
+        let system = registration.as_ref().map(|registration| registration.system);
+        let script = program.or_else(|| system.map(|system| program::command(system).to_owned()));
+        let mut order = self.order("run", script.unwrap_or_default(), Some(&label), epoch, None, fence_at);
+        for (name, value) in registration.iter().flat_map(|it| program::environment(it, &order.cwd)) {
+            order.env.insert(name.to_owned(), value);
+        }
+        let secret = registration.map(|registration| registration.secret.into());
+        if system.is_some_and(program::works_beside_itself)
+            && let Err(error) = fs::write(self.home.program_used_file(), "")
+        {
+            tracing::warn!(%error, "what the runner program leaves beside itself may not be cleaned");
+        }
         match self.start(order).await {
-            Ok(work) => self.run = Some(work),
+            Ok(work) => self.run = Some(Run { work, system, secret }),
             Err(outcome) => {
-                tracing::warn!(why = report::one_line(&outcome), "the runner program has ended");
-                self.ended.push_back(Input::RunEnded);
+                let end = self.run_end(outcome, system, secret.as_ref());
+                self.ended.push_back(Input::RunEnded(end));
             }
+        }
+    }
+
+    /// Asks the runner program for its version, if it is there. `ProgramFound` follows, unless it does not tell.
+    pub(super) async fn find_version(&mut self) {
+        let Some(script) = program::version_command(&self.program_dir) else { return };
+        let order = Order {
+            owner: self.owner.clone(),
+            script: script.to_owned(),
+            env: self.env.clone(),
+            cwd: self.home.work_dir(),
+            timeout: Some(VERSION_TIMEOUT),
+            fence_at: None,
+            log_path: None,
+        };
+        match self.start(order).await {
+            // One that is still being asked is asked no more.
+            Ok(work) => self.version = Some(work),
+            Err(outcome) => untold(&outcome),
         }
     }
 
@@ -119,15 +180,15 @@ impl Works {
     }
 
     pub(super) fn stop_run(&self, grace: Duration) {
-        if let Some(work) = &self.run {
+        if let Some(run) = &self.run {
             tracing::info!(?grace, "the runner program is told to end");
-            work.stop(grace);
+            run.work.stop(grace);
         }
     }
 
     pub(super) fn renew_fence(&self, at: BootInstant) {
         let task = self.task.as_ref().map(|(_id, _kind, work)| work);
-        for work in task.into_iter().chain(&self.run) {
+        for work in task.into_iter().chain(self.run.as_ref().map(|run| &run.work)) {
             work.fence_at(at);
         }
     }
@@ -137,26 +198,55 @@ impl Works {
         if let Some(input) = self.ended.pop_front() {
             return input;
         }
-        tokio::select! {
-            outcome = outcome_of(self.task.as_ref().map(|(_id, _kind, work)| work)) => {
-                self.left_behind = self.left_behind.saturating_add(outcome.left_behind);
-                match self.task.take() {
-                    Some((task, kind, _work)) => {
+        loop {
+            tokio::select! {
+                outcome = outcome_of(self.task.as_ref().map(|(_id, _kind, work)| work)) => {
+                    self.left_behind = self.left_behind.saturating_add(outcome.left_behind);
+                    if let Some((task, kind, _work)) = self.task.take() {
                         let how = report::one_line(&outcome);
                         tracing::info!(%task, kind = kind.as_str(), how, "a task has ended");
-                        Input::TaskEnded { task, outcome: report::outcome(&outcome) }
+                        return Input::TaskEnded { task, outcome: report::outcome(&outcome) };
                     }
-                    // There was one a moment ago: its outcome came.
-                    None => pending().await,
+                }
+                outcome = outcome_of(self.run.as_ref().map(|run| &run.work)) => {
+                    self.left_behind = self.left_behind.saturating_add(outcome.left_behind);
+                    if let Some(Run { work: _, system, secret }) = self.run.take() {
+                        return Input::RunEnded(self.run_end(outcome, system, secret.as_ref()));
+                    }
+                }
+                outcome = outcome_of(self.version.as_ref()) => {
+                    self.left_behind = self.left_behind.saturating_add(outcome.left_behind);
+                    self.version = None;
+                    match program::version(&outcome.output.text).filter(|_| outcome.succeeded()) {
+                        Some(version) => return Input::ProgramFound { version },
+                        None => untold(&outcome),
+                    }
                 }
             }
-            outcome = outcome_of(self.run.as_ref()) => {
-                self.left_behind = self.left_behind.saturating_add(outcome.left_behind);
-                self.run = None;
-                tracing::info!(how = report::one_line(&outcome), "the runner program has ended");
-                Input::RunEnded
+        }
+    }
+
+    fn run_end(
+        &self,
+        mut outcome: Outcome,
+        system: Option<CiSystem>,
+        secret: Option<&SecretString>,
+    ) -> RunEnd {
+        if let Some(secret) = secret {
+            outcome.output.text = program::without(secret.expose_secret(), &outcome.output.text);
+        }
+        for name in system.map(program::leftovers).unwrap_or_default() {
+            match fs::remove_file(self.program_dir.join(name)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::warn!(name, %error, "what the runner program left could not be deleted")
+                }
             }
         }
+        let how = report::one_line(&outcome);
+        tracing::info!(how, "the runner program has ended");
+        RunEnd { well: outcome.succeeded(), how }
     }
 
     async fn start(&self, order: Order) -> Result<RunningWork, Outcome> {
@@ -196,6 +286,10 @@ impl Works {
             log_path: Some(self.home.logs_dir().join(format!("{name}.log"))),
         }
     }
+}
+
+fn untold(outcome: &Outcome) {
+    tracing::debug!(how = report::one_line(outcome), "the runner program did not tell its version");
 }
 
 async fn outcome_of(work: Option<&RunningWork>) -> Outcome {

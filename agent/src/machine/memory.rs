@@ -22,6 +22,9 @@ pub struct Memory {
     pub registered: Option<Registered>,
     /// Of this epoch only.
     pub results: Vec<Remembered>,
+    /// How many runner programs that a CI system knows have begun in this epoch.
+    #[serde(default)]
+    pub programs: u32,
     /// The machine outlives the agent's work. False until the control plane said otherwise.
     pub kept: bool,
     /// None before the first answer of this boot.
@@ -105,7 +108,7 @@ impl Deadlines {
 
 impl Memory {
     pub fn fresh(epoch: Epoch) -> Self {
-        Self { epoch, registered: None, results: Vec::new(), kept: false, deadlines: None }
+        Self { epoch, registered: None, results: Vec::new(), programs: 0, kept: false, deadlines: None }
     }
 
     /// What is still true for a new agent process: no program of the last one runs any more, and instants of another
@@ -149,21 +152,23 @@ impl Memory {
         self.forget(Kind::Register);
     }
 
-    pub(super) fn enter(&mut self, epoch: Epoch) {
+    /// What was done in another epoch says nothing of this one.
+    pub fn enter(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.results.clear();
+        self.programs = 0;
     }
 
     /// Whether what is on disk will do in place of this.
     pub(super) fn much_like(&self, saved: &Self) -> bool {
-        let Self { epoch, registered, results, kept, deadlines } = self;
+        let Self { epoch, registered, results, programs, kept, deadlines } = self;
         let same_deadlines = match (deadlines, &saved.deadlines) {
             (Some(now), Some(then)) => now.much_like(*then),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
         same_deadlines
-            && (epoch, registered, results, kept)
-                == (&saved.epoch, &saved.registered, &saved.results, &saved.kept)
+            && (epoch, registered, results, programs, kept)
+                == (&saved.epoch, &saved.registered, &saved.results, &saved.programs, &saved.kept)
     }
 }

@@ -3,26 +3,31 @@
 
 mod contact;
 mod memory;
+mod program;
 mod tasks;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_deadlines;
 #[cfg(test)]
+mod tests_program;
+#[cfg(test)]
 mod tests_properties;
 
 pub use memory::{Deadlines, Kind, Memory, Registered, Remembered};
-pub use tasks::{Act, RunStart, TaskStart};
+pub use program::{Fetch, RunEnd, RunStart};
+pub use tasks::{Act, TaskStart};
 
 use std::time::Duration;
 
-use motorpool_domain::runner::TaskOutcome;
+use motorpool_domain::runner::{Notice, TaskOutcome};
 use motorpool_domain::{RunnerId, TaskId};
-use motorpool_wire::agent::{SyncAnswer, SyncRequest};
+use motorpool_wire::agent::{RegistrationAnswer, SyncAnswer, SyncRequest};
 
 use crate::clock::BootInstant;
 use contact::Contact;
-use tasks::{Run, Task};
+use program::{Ends, Run};
+use tasks::Task;
 
 /// What work gets between being asked to end and being killed, when nothing hurries.
 const GRACE: Duration = Duration::from_secs(5);
@@ -40,8 +45,23 @@ pub enum Input {
         task: TaskId,
         outcome: TaskOutcome,
     },
+    /// What a runner program needs to begin.
+    Registered {
+        fetch: Fetch,
+        answer: RegistrationAnswer,
+    },
+    RegistrationFailed {
+        fetch: Fetch,
+        failure: RegistrationFailure,
+    },
     /// The whole tree of the CI system's runner program is gone.
-    RunEnded,
+    RunEnded(RunEnd),
+    /// The provider says what it will do to this machine.
+    Noticed(Notice),
+    /// The runner program on this machine is of this version.
+    ProgramFound {
+        version: String,
+    },
     TimerFired,
     StopRequested,
 }
@@ -56,6 +76,16 @@ pub enum SyncFailure {
     Gone { message: String },
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegistrationFailure {
+    /// No answer, or one that may be another in a while.
+    Later,
+    /// It is not what should be any more: the next sync says what is.
+    Outdated,
+    /// The same question would get the same answer.
+    Refused { why: String },
+}
+
 /// To be done in the order in which they come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -66,6 +96,8 @@ pub enum Effect {
     StopTask {
         grace: Duration,
     },
+    /// `Registered` or `RegistrationFailed` follows, unless another takes its place.
+    FetchRegistration(Fetch),
     /// `RunEnded` follows, also if it could not start.
     StartRun(RunStart),
     StopRun {
@@ -106,8 +138,10 @@ pub struct Machine {
     saved: Memory,
     task: Option<Task>,
     run: Option<Run>,
-    /// How many programs in a row ended right after their start.
-    quick_ends: u32,
+    ends: Ends,
+    /// Of this boot: a provider takes none back.
+    notice: Option<Notice>,
+    program_version: Option<String>,
     contact: Contact,
     phase: Phase,
     timer: Option<BootInstant>,
@@ -138,7 +172,9 @@ impl Machine {
             saved,
             task: None,
             run: None,
-            quick_ends: 0,
+            ends: Ends::default(),
+            notice: None,
+            program_version: None,
             contact,
             phase: Phase::Working,
             timer: None,
@@ -154,7 +190,11 @@ impl Machine {
             Input::SyncAnswered { sent_at, answer } => self.answered(sent_at, &answer, now, &mut effects),
             Input::SyncFailed(failure) => self.sync_failed(failure, now, &mut effects),
             Input::TaskEnded { task, outcome } => self.task_ended(&task, outcome, now, &mut effects),
-            Input::RunEnded => self.run_ended(now, &mut effects),
+            Input::Registered { fetch, answer } => self.fetched(&fetch, answer, now, &mut effects),
+            Input::RegistrationFailed { fetch, failure } => self.fetch_failed(&fetch, failure, now),
+            Input::RunEnded(end) => self.run_ended(&end, now, &mut effects),
+            Input::Noticed(notice) => self.noticed(notice, now),
+            Input::ProgramFound { version } => self.program_version = Some(version),
             // It is spent; whatever is still to come gets a new one.
             Input::TimerFired => self.timer = None,
             Input::StopRequested => self.stop(&mut effects),
@@ -162,7 +202,10 @@ impl Machine {
         self.keep_deadlines(now, &mut effects);
         self.save(&mut effects);
         match &self.phase {
-            Phase::Working => self.sync_if_due(now, &mut effects),
+            Phase::Working => {
+                self.fetch_if_due(now, &mut effects);
+                self.sync_if_due(now, &mut effects);
+            }
             Phase::Leaving(end) if self.task.is_none() && self.run.is_none() => {
                 effects.push(match end.clone() {
                     End::Host { why } => Effect::EndHost { why },
@@ -199,6 +242,7 @@ impl Machine {
             self.memory.enter(answer.epoch);
             self.drop_old_task(effects);
         }
+        self.drop_unwanted_fetch(answer.task.as_ref(), now);
         if self.processes_run() {
             // Without a deadline there is still a fence to move: away.
             let at = deadlines.work_ends_at().unwrap_or(BootInstant::from_boot_ms(u64::MAX));
@@ -220,6 +264,20 @@ impl Machine {
                     self.leave(format!("the control plane says that it is gone: {message}"), effects);
                 }
             }
+        }
+    }
+
+    /// The first is told at once, and so is a worse one.
+    fn noticed(&mut self, notice: Notice, now: BootInstant) {
+        let worse = match (self.notice, notice) {
+            (None, Notice::Interruption | Notice::Rebalance)
+            | (Some(Notice::Rebalance), Notice::Interruption) => true,
+            (Some(Notice::Interruption), Notice::Interruption | Notice::Rebalance)
+            | (Some(Notice::Rebalance), Notice::Rebalance) => false,
+        };
+        if worse {
+            self.notice = Some(notice);
+            self.contact.report_at(now);
         }
     }
 
@@ -285,6 +343,8 @@ impl Machine {
             registered: self.memory.registered.as_ref().map(|registered| registered.label.clone()),
             busy: self.task.as_ref().map(|task| task.id().clone()),
             results: self.memory.results(),
+            notice: self.notice,
+            program_version: self.program_version.clone(),
             wait_ms: u64::try_from(self.contact.wait().as_millis()).unwrap_or(u64::MAX),
         }));
         self.contact.sent();
@@ -296,7 +356,8 @@ impl Machine {
         let sync = self.contact.next_at().filter(|_| working);
         let work = self.deadlines().work_ends_at().filter(|_| self.process_to_kill());
         let host = self.deadlines().fence.filter(|_| working && !self.memory.kept);
-        let timer = [sync, work, host].into_iter().flatten().min();
+        let fetch = self.fetch_again_at().filter(|_| working);
+        let timer = [sync, work, host, fetch].into_iter().flatten().min();
         if timer != self.timer {
             self.timer = timer;
             effects.extend(timer.map(Effect::SetTimer));

@@ -1,4 +1,4 @@
-//! The steps of tasks, and of the program that keeps a runner registered. One task at a time; a task runs once an epoch.
+//! The steps of tasks: one at a time, each once an epoch. What a registration does after its script is not here.
 
 use std::time::Duration;
 
@@ -6,14 +6,12 @@ use motorpool_domain::runner::TaskOutcome;
 use motorpool_domain::{Epoch, Label, TaskId};
 use motorpool_wire::agent::{TaskKind, TaskOrder};
 
+use super::program::{Ends, Fetching};
 use super::{Effect, GRACE, Kind, Machine, Phase, Registered};
 use crate::clock::BootInstant;
 
 /// What a runner program gets to end by itself before its runner is deregistered or cleaned.
 const RUN_GRACE: Duration = Duration::from_secs(10);
-
-/// A program that ends sooner did no job. Started again and again at once, it would keep host and control plane busy.
-const QUICK_END: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskStart {
@@ -33,20 +31,11 @@ pub enum Act {
     EmptyWorkDir,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunStart {
-    /// The operator's command line.
-    pub program: String,
-    pub label: Label,
-    pub epoch: Epoch,
-    pub fence_at: Option<BootInstant>,
-}
-
 #[derive(Debug)]
 pub(super) struct Task {
-    order: TaskOrder,
-    epoch: Epoch,
-    step: Step,
+    pub(super) order: TaskOrder,
+    pub(super) epoch: Epoch,
+    pub(super) step: Step,
 }
 
 impl Task {
@@ -60,21 +49,17 @@ impl Task {
 }
 
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     /// First what runs must end.
     StoppingRun,
     Script(Leash),
-}
-
-#[derive(Debug)]
-pub(super) struct Run {
-    started_at: BootInstant,
-    leash: Leash,
+    /// Its script is done; what its program needs is asked for.
+    Fetching(Fetching),
 }
 
 /// How far a process was told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Leash {
+pub(super) enum Leash {
     Free,
     Asked,
     Killed,
@@ -119,7 +104,7 @@ impl Machine {
     fn start(&mut self, mut task: Task, now: BootInstant, effects: &mut Vec<Effect>) {
         let act = match &task.order.kind {
             TaskKind::Prepare { script }
-            | TaskKind::Register { script, label: _, run: _ }
+            | TaskKind::Register { script, label: _, run: _, ci: _ }
             | TaskKind::Deregister { script, label: _ } => script.clone().map(Act::Script),
             TaskKind::Cleanup { script } => Some(script.clone().map_or(Act::EmptyWorkDir, Act::Script)),
         };
@@ -157,8 +142,16 @@ impl Machine {
     /// The task's script is done, or it had none.
     fn finish(&mut self, task: Task, outcome: TaskOutcome, now: BootInstant, effects: &mut Vec<Effect>) {
         let outcome = match (&task.order.kind, outcome) {
-            (TaskKind::Register { label, run, script: _ }, TaskOutcome::Done) => {
-                self.registered(&task, label, run.as_deref(), now, effects)
+            (TaskKind::Register { label, run: _, ci: Some(_), script: _ }, TaskOutcome::Done) => {
+                let label = label.clone();
+                return self.fetch(task, label, now, effects);
+            }
+            (TaskKind::Register { label, run, ci: None, script: _ }, TaskOutcome::Done) => {
+                self.memory.registered = Some(Registered { label: label.clone(), by_run: false });
+                match run {
+                    Some(_) => self.begin(&task, label, run.clone(), None, now, effects),
+                    None => TaskOutcome::Done,
+                }
             }
             (TaskKind::Deregister { .. }, TaskOutcome::Done) => {
                 self.memory.unregister();
@@ -167,6 +160,10 @@ impl Machine {
             (TaskKind::Prepare { .. } | TaskKind::Cleanup { .. }, TaskOutcome::Done) => TaskOutcome::Done,
             (_, TaskOutcome::Failed { why }) => TaskOutcome::Failed { why },
         };
+        self.conclude(&task, outcome, now);
+    }
+
+    pub(super) fn conclude(&mut self, task: &Task, outcome: TaskOutcome, now: BootInstant) {
         // What failed because the agent was stopped has not failed: the next agent does it again.
         let interrupted = self.phase != Phase::Working && outcome != TaskOutcome::Done;
         if task.epoch == self.memory.epoch && !interrupted {
@@ -175,51 +172,7 @@ impl Machine {
         self.contact.report_at(now);
     }
 
-    /// The script has registered the runner; now the program that takes its jobs begins, if there is one.
-    fn registered(
-        &mut self,
-        task: &Task,
-        label: &Label,
-        program: Option<&str>,
-        now: BootInstant,
-        effects: &mut Vec<Effect>,
-    ) -> TaskOutcome {
-        self.memory.registered = Some(Registered { label: label.clone(), by_run: false });
-        let Some(program) = program else { return TaskOutcome::Done };
-        if task.epoch != self.memory.epoch || self.phase != Phase::Working || self.work_time_over(now) {
-            return TaskOutcome::Failed {
-                why: "its time was over before its runner program began".to_owned(),
-            };
-        }
-        self.memory.registered = Some(Registered { label: label.clone(), by_run: true });
-        self.run = Some(Run { started_at: now, leash: Leash::Free });
-        effects.push(Effect::StartRun(RunStart {
-            program: program.to_owned(),
-            label: label.clone(),
-            epoch: task.epoch,
-            fence_at: self.deadlines().work_ends_at(),
-        }));
-        TaskOutcome::Done
-    }
-
-    pub(super) fn run_ended(&mut self, now: BootInstant, effects: &mut Vec<Effect>) {
-        let Some(run) = self.run.take() else { return };
-        match self.task.take_if(|task| matches!(task.step, Step::StoppingRun)) {
-            Some(task) => self.run_stopped_for(task, now, effects),
-            None => {
-                self.memory.unregister();
-                let quick = now.since(run.started_at) < QUICK_END;
-                self.quick_ends = if quick { self.quick_ends.saturating_add(1) } else { 0 };
-                let pause = match self.quick_ends {
-                    0 | 1 => Duration::ZERO,
-                    more => self.contact.backoff(more - 1),
-                };
-                self.contact.report_at(now + pause);
-            }
-        }
-    }
-
-    fn run_stopped_for(&mut self, task: Task, now: BootInstant, effects: &mut Vec<Effect>) {
+    pub(super) fn run_stopped_for(&mut self, task: Task, now: BootInstant, effects: &mut Vec<Effect>) {
         match (task.kind(), &mut self.memory.registered) {
             // The CI system still knows it, until the script has said otherwise.
             (Kind::Deregister, Some(registered)) => registered.by_run = false,
@@ -246,10 +199,12 @@ impl Machine {
         {
             effects.push(Effect::StopTask { grace: GRACE });
         }
-        self.quick_ends = 0;
+        self.drop_fetch();
+        self.ends = Ends::default();
     }
 
     pub(super) fn end_processes(&mut self, grace: Duration, effects: &mut Vec<Effect>) {
+        self.drop_fetch();
         if let Some(leash) = self.task_leash()
             && leash.shorten(grace)
         {
@@ -274,7 +229,7 @@ impl Machine {
 
     fn task_leash(&mut self) -> Option<&mut Leash> {
         match &mut self.task.as_mut()?.step {
-            Step::StoppingRun => None,
+            Step::StoppingRun | Step::Fetching(_) => None,
             Step::Script(leash) => Some(leash),
         }
     }

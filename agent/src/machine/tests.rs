@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::{StateName, TaskOutcome, TaskResult};
 use motorpool_domain::{Epoch, Label, RunnerId, TaskId};
 use motorpool_wire::agent::{SyncAnswer, SyncRequest, TaskKind, TaskOrder};
@@ -51,7 +52,13 @@ pub(super) fn prepare() -> TaskOrder {
 
 pub(super) fn register(script: Option<&str>, run: Option<&str>) -> TaskOrder {
     let (script, run) = (script.map(Into::into), run.map(Into::into));
-    order("1-register-1", TaskKind::Register { label: label(), script, run })
+    order("1-register-1", TaskKind::Register { label: label(), script, run, ci: None })
+}
+
+/// With a program that needs something from its CI system.
+pub(super) fn register_ci(ci: CiSystem) -> TaskOrder {
+    let kind = TaskKind::Register { label: label(), script: None, run: None, ci: Some(ci) };
+    order("1-register-1", kind)
 }
 
 pub(super) fn deregister(script: Option<&str>) -> TaskOrder {
@@ -116,6 +123,15 @@ impl Story {
 
     pub(super) fn done(&mut self, id: &str) -> Vec<Effect> {
         self.ended(id, TaskOutcome::Done)
+    }
+
+    /// It did its job, or was told to end.
+    pub(super) fn run_over(&mut self) -> Vec<Effect> {
+        self.run_ends(true, "it ended with exit code 0")
+    }
+
+    pub(super) fn run_ends(&mut self, well: bool, how: &str) -> Vec<Effect> {
+        self.step(Input::RunEnded(RunEnd { well, how: how.to_owned() }))
     }
 
     pub(super) fn registered(&self) -> Option<&Label> {
@@ -205,7 +221,7 @@ fn registering_runs_the_script_then_the_program_and_only_then_is_registered() {
     assert_eq!(started(&effects).unwrap().label, Some(label()));
     assert_eq!((started_run(&effects), story.registered()), (None, None));
     let effects = story.done("1-register-1");
-    assert_eq!(started_run(&effects).unwrap().program, "run");
+    assert_eq!(started_run(&effects).unwrap().program.as_deref(), Some("run"));
     assert_eq!(sync_of(&effects).unwrap().registered, Some(label()));
 }
 
@@ -224,19 +240,20 @@ fn a_failed_registration_is_reported_and_starts_nothing() {
 fn a_program_that_took_its_job_and_ended_is_registered_again_when_ordered() {
     let mut story = Story::running();
     story.wait(60_000);
-    let effects = story.step(Input::RunEnded);
+    let effects = story.run_over();
     let request = sync_of(&effects).unwrap();
     assert_eq!((&request.registered, request.results.len()), (&None, 0));
     assert!(started_run(&story.ordered(register(None, Some("run")))).is_some());
 }
 
 #[test]
-fn a_program_that_keeps_ending_at_once_is_slowed_down() {
+fn a_program_that_keeps_ending_soon_is_slowed_down() {
     let mut story = Story::running();
     let mut pauses = Vec::new();
     for _ in 0..9 {
+        story.wait(2_000);
         let ended_ms = story.now_ms;
-        let mut effects = story.step(Input::RunEnded);
+        let mut effects = story.run_over();
         assert_eq!(story.registered(), None);
         while sync_of(&effects).is_none() {
             story.now_ms = timer_of(&effects).unwrap();
@@ -248,7 +265,7 @@ fn a_program_that_keeps_ending_at_once_is_slowed_down() {
     assert_eq!(pauses[0], 0);
     assert!(pauses[1] >= 250 && pauses[8] >= 10_000, "{pauses:?}");
     story.wait(60_000);
-    assert!(sync_of(&story.step(Input::RunEnded)).is_some(), "a program that did its job is forgiven");
+    assert!(sync_of(&story.run_over()).is_some(), "a program that did its job is forgiven");
 }
 
 #[test]
@@ -257,7 +274,7 @@ fn deregistering_first_stops_the_program_and_then_runs_the_script() {
     let effects = story.ordered(deregister(Some("d")));
     assert!(has(&effects, &Effect::StopRun { grace: Duration::from_secs(10) }), "{effects:?}");
     assert!(started(&effects).is_none());
-    let effects = story.step(Input::RunEnded);
+    let effects = story.run_over();
     assert_eq!(started(&effects).unwrap().kind, Kind::Deregister);
     assert_eq!(story.registered(), Some(&label()), "the CI system still knows it");
     let effects = story.done("1-deregister-1");
@@ -269,7 +286,7 @@ fn deregistering_first_stops_the_program_and_then_runs_the_script() {
 fn a_failed_deregistration_stays_registered_also_after_a_restart() {
     let mut story = Story::running();
     story.ordered(deregister(Some("d")));
-    story.step(Input::RunEnded);
+    story.run_over();
     let effects = story.ended("1-deregister-1", failed("no"));
     assert_eq!(sync_of(&effects).unwrap().registered, Some(label()));
     let memory = story.machine.memory.clone().after_restart(true);
@@ -293,7 +310,7 @@ fn cleaning_waits_until_the_program_is_gone() {
     let effects = story.ordered(cleanup(None));
     assert!(started(&effects).is_none());
     assert!(effects.iter().any(|effect| matches!(effect, Effect::StopRun { .. })));
-    assert!(started(&story.step(Input::RunEnded)).is_some());
+    assert!(started(&story.run_over()).is_some());
     assert_eq!(story.registered(), None);
 }
 

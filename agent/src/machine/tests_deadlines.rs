@@ -21,7 +21,7 @@ fn inv_19_deadlines_count_from_the_sending_and_work_is_killed_at_the_threshold()
     story.now_ms = 601_000;
     let effects = story.timer();
     assert!(has(&effects, &KILL_RUN), "{effects:?}");
-    story.step(Input::RunEnded);
+    story.run_over();
     assert_eq!(story.registered(), None);
 }
 
@@ -79,7 +79,7 @@ fn inv_20_at_the_fence_the_host_ends_once_its_work_is_gone() {
     let effects = story.timer();
     assert!(has(&effects, &KILL_RUN));
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::EndHost { .. } | Effect::Sync(_))));
-    let effects = story.step(Input::RunEnded);
+    let effects = story.run_over();
     assert!(effects.iter().any(|effect| matches!(effect, Effect::EndHost { .. })), "{effects:?}");
     assert_eq!(story.timer(), []);
 }
@@ -92,7 +92,7 @@ fn inv_20_at_the_fence_of_a_kept_machine_its_work_ends_and_the_agent_goes_on_try
     story.now_ms = 701_000;
     let mut effects = story.timer();
     assert!(has(&effects, &KILL_RUN) && sync_of(&effects).is_some(), "{effects:?}");
-    story.step(Input::RunEnded);
+    story.run_over();
     for _ in 0..50 {
         effects = story.step(Input::SyncFailed(SyncFailure::Unreachable));
         let timer_ms = timer_of(&effects).unwrap();
@@ -140,7 +140,7 @@ fn fault_08_end_and_gone_end_the_host_or_the_agent_of_a_kept_machine() {
             };
             let grace = if kept { GRACE } else { Duration::ZERO };
             assert!(has(&effects, &Effect::StopRun { grace }), "{effects:?}");
-            let effects = story.step(Input::RunEnded);
+            let effects = story.run_over();
             let host = effects.iter().any(|effect| matches!(effect, Effect::EndHost { .. }));
             let agent = effects.iter().any(|effect| matches!(effect, Effect::EndAgent { .. }));
             assert_eq!((host, agent), (!kept, kept), "gone {gone}: {effects:?}");

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use motorpool_domain::runner::{StateName, TaskOutcome};
+use motorpool_domain::ci::CiSystem;
+use motorpool_domain::runner::{Notice, StateName, TaskOutcome};
 use motorpool_domain::{Epoch, TaskId};
-use motorpool_wire::agent::{SyncAnswer, TaskKind, TaskOrder};
+use motorpool_wire::agent::{RegistrationAnswer, SyncAnswer, TaskKind, TaskOrder};
 use proptest::prelude::*;
 
 use super::tests::{FIRST_CONTACT_MS, at, label, order, settings};
@@ -16,7 +17,11 @@ enum Happening {
     Answer { travel_ms: u64, answer: SyncAnswer },
     Failure(SyncFailure),
     TaskEnds { well: bool },
-    RunEnds,
+    Registered,
+    RegistrationFails(RegistrationFailure),
+    RunEnds { well: bool },
+    Noticed(Notice),
+    ProgramFound,
     StrangersTaskEnds,
     TimerFires,
     Stop,
@@ -29,7 +34,11 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
             .prop_map(|(travel_ms, answer)| Happening::Answer { travel_ms, answer }),
         2 => failures().prop_map(Happening::Failure),
         4 => any::<bool>().prop_map(|well| Happening::TaskEnds { well }),
-        3 => Just(Happening::RunEnds),
+        4 => Just(Happening::Registered),
+        2 => registration_failures().prop_map(Happening::RegistrationFails),
+        3 => any::<bool>().prop_map(|well| Happening::RunEnds { well }),
+        1 => prop_oneof![Just(Notice::Rebalance), Just(Notice::Interruption)].prop_map(Happening::Noticed),
+        1 => Just(Happening::ProgramFound),
         1 => Just(Happening::StrangersTaskEnds),
         6 => Just(Happening::TimerFires),
     ];
@@ -43,6 +52,14 @@ fn failures() -> impl Strategy<Value = SyncFailure> {
         20 => Just(SyncFailure::Unreachable),
         5 => Just(SyncFailure::Unauthorized),
         1 => Just(SyncFailure::Gone { message: "over".to_owned() }),
+    ]
+}
+
+fn registration_failures() -> impl Strategy<Value = RegistrationFailure> {
+    prop_oneof![
+        4 => Just(RegistrationFailure::Later),
+        2 => Just(RegistrationFailure::Outdated),
+        1 => Just(RegistrationFailure::Refused { why: "no".to_owned() }),
     ]
 }
 
@@ -64,12 +81,13 @@ fn answers() -> impl Strategy<Value = SyncAnswer> {
 }
 
 fn orders() -> impl Strategy<Value = TaskOrder> {
-    (0..4_u8, proptest::option::of(Just("script".to_owned())), any::<bool>(), 1..4_u64).prop_map(
-        |(kind, script, runs, epoch)| {
+    let ci = proptest::option::of(prop_oneof![Just(CiSystem::GitHub), Just(CiSystem::GitLab)]);
+    (0..4_u8, proptest::option::of(Just("script".to_owned())), any::<bool>(), ci, 1..4_u64).prop_map(
+        |(kind, script, runs, ci, epoch)| {
             let run = runs.then(|| "run".to_owned());
             let (name, kind) = match kind {
                 0 => ("prepare", TaskKind::Prepare { script }),
-                1 => ("register", TaskKind::Register { label: label(), script, run }),
+                1 => ("register", TaskKind::Register { label: label(), script, run, ci }),
                 2 => ("deregister", TaskKind::Deregister { label: label(), script }),
                 _ => ("cleanup", TaskKind::Cleanup { script }),
             };
@@ -85,6 +103,11 @@ struct World {
     task: Option<(TaskId, Told)>,
     run: Option<Told>,
     syncing: bool,
+    /// What is asked for, until it is answered.
+    fetch: Option<Fetch>,
+    /// The last answer that came.
+    fetched: Option<Fetch>,
+    noticed: Option<Notice>,
     deadlines: Option<Deadlines>,
     timer: Option<BootInstant>,
     over: bool,
@@ -114,10 +137,25 @@ impl World {
                 let outcome = if well { TaskOutcome::Done } else { TaskOutcome::Failed { why: "no".into() } };
                 Input::TaskEnded { task, outcome }
             }
-            Happening::RunEnds => {
-                self.run.take()?;
-                Input::RunEnded
+            Happening::Registered => {
+                let fetch = self.fetch.take()?;
+                self.fetched = Some(fetch.clone());
+                let (system, name, secret) = (CiSystem::GitHub, "r".to_owned(), "s".to_owned());
+                Input::Registered { fetch, answer: RegistrationAnswer { system, name, url: None, secret } }
             }
+            Happening::RegistrationFails(failure) => {
+                Input::RegistrationFailed { fetch: self.fetch.take()?, failure }
+            }
+            Happening::RunEnds { well } => {
+                self.run.take()?;
+                Input::RunEnded(RunEnd { well, how: "it ended".to_owned() })
+            }
+            Happening::Noticed(notice) => {
+                let worst = self.noticed == Some(Notice::Interruption);
+                self.noticed = if worst { self.noticed } else { Some(notice) };
+                Input::Noticed(notice)
+            }
+            Happening::ProgramFound => Input::ProgramFound { version: "1.2.3".to_owned() },
             Happening::StrangersTaskEnds => {
                 Input::TaskEnded { task: TaskId::parse("9-stranger-9").unwrap(), outcome: TaskOutcome::Done }
             }
@@ -133,6 +171,7 @@ impl World {
         match effect {
             Effect::Sync(request) => {
                 assert_eq!(request.busy.as_ref(), machine.task.as_ref().map(Task::id));
+                assert_eq!(request.notice, self.noticed, "what was noticed is told from then on");
                 self.syncing = true;
             }
             Effect::StartTask(start) => {
@@ -142,8 +181,18 @@ impl World {
                 self.may_start();
                 self.task = Some((start.id.clone(), Told::Nothing));
             }
+            Effect::FetchRegistration(fetch) => {
+                assert!(self.task.is_none() && self.run.is_none(), "it registers beside other work");
+                assert_eq!((fetch.epoch, fetch.count), (machine.memory.epoch, machine.memory.programs + 1));
+                self.may_start();
+                self.fetch = Some(fetch.clone());
+            }
             Effect::StartRun(start) => {
                 assert_eq!(self.run, None, "two programs at once");
+                if start.registration.is_some() {
+                    let fetched = self.fetched.take().unwrap();
+                    assert_eq!((fetched.epoch, fetched.count), (start.epoch, machine.memory.programs));
+                }
                 assert_eq!(start.fence_at, work_ends_at);
                 self.may_start();
                 self.run = Some(Told::Nothing);
@@ -173,13 +222,16 @@ impl World {
         self.work_ends_at().is_some_and(|end| end.passed(at(self.now_ms)))
     }
 
-    fn check(&self) {
+    fn check(&self, machine: &mut Machine) {
         let told: Vec<Told> = self.task.iter().map(|(_id, told)| *told).chain(self.run).collect();
         if self.work_time_over() {
             assert!(told.iter().all(|told| *told == Told::ToDie), "work lives beyond its deadline: {told:?}");
         } else if let Some(end) = self.work_ends_at().filter(|_| told.iter().any(|told| *told != Told::ToDie))
         {
             assert!(self.timer.is_some_and(|timer| timer <= end), "nothing will wake it at its deadline");
+        }
+        if let Some(again_at) = machine.fetch_again_at().filter(|_| !self.over) {
+            assert!(self.timer.is_some_and(|timer| timer <= again_at), "it will never ask again");
         }
         if !self.over && told.is_empty() && !self.syncing {
             assert!(self.timer.is_some_and(|timer| timer > at(self.now_ms)), "it will never sync again");
@@ -209,7 +261,7 @@ fn live(seed: u64, happenings: &[(u64, Happening)]) -> Vec<Vec<Effect>> {
         for effect in &effects {
             world.apply(effect, &machine);
         }
-        world.check();
+        world.check(&mut machine);
         all.push(effects);
     }
     all

@@ -1,5 +1,9 @@
 //! For tests of the whole agent: a control plane that wants one thing at a time, over real HTTP, and the real binary.
 
+mod registration;
+
+pub(crate) use registration::{CI_CANARY, jit_config, jit_files};
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,10 +17,11 @@ use axum::routing::post;
 use axum::{Json, Router};
 use axum_server::tls_rustls::RustlsConfig;
 use motorpool_agent::clock::BootClock;
+use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::{StateName, TaskOutcome};
 use motorpool_domain::{Epoch, Label, PoolName, TaskId};
 use motorpool_wire::agent::{
-    BootstrapAnswer, BootstrapRequest, SyncAnswer, SyncRequest, TaskKind, TaskOrder,
+    BootstrapAnswer, BootstrapRequest, RegistrationRequest, SyncAnswer, SyncRequest, TaskKind, TaskOrder,
 };
 use motorpool_wire::error::{ErrorBody, ErrorCode, ErrorEnvelope};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -35,6 +40,7 @@ pub(crate) struct Plan {
     pub(crate) prepare: Option<String>,
     pub(crate) register: Option<String>,
     pub(crate) run: Option<String>,
+    pub(crate) ci: Option<CiSystem>,
     pub(crate) deregister: Option<String>,
     pub(crate) kept: bool,
     pub(crate) threshold_in_ms: Option<u64>,
@@ -63,11 +69,17 @@ impl Plan {
             prepare: None,
             register: None,
             run: Some(program.to_owned()),
+            ci: None,
             deregister: None,
             kept: false,
             threshold_in_ms: Some(600_000),
             fence_in_ms: Some(600_000),
         }
+    }
+
+    /// With the CI system's own program.
+    pub(crate) fn ci(system: CiSystem) -> Self {
+        Self { run: None, ci: Some(system), ..Self::run("") }
     }
 
     fn next(&self, request: &SyncRequest) -> SyncAnswer {
@@ -82,7 +94,7 @@ impl Plan {
         let task = match self.goal {
             Goal::Run if !done("prepare") => order("prepare", TaskKind::Prepare { script: prepare }),
             Goal::Run if request.registered.is_none() => {
-                order("register", TaskKind::Register { label, script: register, run })
+                order("register", TaskKind::Register { label, script: register, run, ci: self.ci })
             }
             Goal::Clean if request.registered.is_some() => {
                 order("deregister", TaskKind::Deregister { label, script: deregister })
@@ -93,7 +105,7 @@ impl Plan {
         SyncAnswer {
             epoch: Epoch(1),
             state: StateName::Running,
-            task: task.filter(|task| request.busy.as_ref() != Some(&task.id)),
+            task,
             end: self.goal == Goal::End,
             kept: self.kept,
             threshold_in_ms: self.threshold_in_ms,
@@ -114,8 +126,11 @@ pub(crate) struct Seen {
     pub(crate) bootstraps: Vec<BootstrapRequest>,
     pub(crate) syncs: Vec<SyncRequest>,
     pub(crate) authorizations: Vec<String>,
+    pub(crate) registrations: Vec<RegistrationRequest>,
     /// The answers to the first bootstraps, instead of success. The call counts all the same.
     pub(crate) bootstrap_failures: Vec<StatusCode>,
+    /// The same for registrations.
+    pub(crate) registration_failures: Vec<StatusCode>,
 }
 
 #[derive(Clone)]
@@ -129,6 +144,7 @@ impl Plane {
         Router::new()
             .route("/api/v1/agent/bootstrap", post(bootstrap))
             .route("/api/v1/agent/sync", post(sync))
+            .route("/api/v1/agent/registration", post(registration::registration))
             .with_state(self.clone())
     }
 }
@@ -165,7 +181,8 @@ async fn sync(State(plane): State<Plane>, headers: HeaderMap, Json(request): Jso
             return refusal(StatusCode::SERVICE_UNAVAILABLE);
         }
         let answer = now.next(&request);
-        if answer.task.is_some() || answer.end || wait_until.passed(BootClock.now()) {
+        let news = answer.task.as_ref().is_some_and(|task| request.busy.as_ref() != Some(&task.id));
+        if news || answer.end || wait_until.passed(BootClock.now()) {
             return Json(answer).into_response();
         }
         tokio::select! {
@@ -242,16 +259,25 @@ impl Bench {
     }
 
     pub(crate) fn start_agent(&mut self, more: &[&str]) {
+        let who = ["--runner", "r-1"];
+        self.start_agent_as(&[&who, more].concat());
+    }
+
+    pub(crate) fn start_agent_as(&mut self, args: &[&str]) {
         let end_host = format!("echo ended > '{}'", self.path("host-ended").display());
         let log = File::options().create(true).append(true).open(self.path("agent.log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_motorpool-agent"))
-            .args(["run", "--runner", "r-1", "--server", &self.address, "--end-host-cmd", &end_host])
+            .args(["run", "--server", &self.address, "--end-host-cmd", &end_host])
             .arg("--dir")
             .arg(self.path("agent"))
             .arg("--secret-file")
             .arg(self.path("secret"))
-            .args(more)
+            .arg("--program-dir")
+            .arg(self.path("program"))
+            .args(args)
             .env("RUST_LOG", "trace")
+            // Nobody is there: whoever goes through a proxy fails.
+            .env("http_proxy", "http://127.0.0.1:1")
             .stdin(Stdio::null())
             .stderr(log)
             .spawn()
@@ -318,6 +344,7 @@ impl Bench {
             "MOTORPOOL_EPOCH=1\n".to_owned(),
             "MOTORPOOL_LABEL=motorpool-c-1\n".to_owned(),
             "MOTORPOOL_POOL=small\n".to_owned(),
+            format!("MOTORPOOL_PROGRAM_DIR={}\n", self.path("program").display()),
             "MOTORPOOL_RUNNER=r-1\n".to_owned(),
             format!("MOTORPOOL_RUNNER_DIR={dir}\n"),
             format!("MOTORPOOL_SERVER={}\n", self.address),

@@ -86,6 +86,8 @@ pub(crate) fn intrude(ground: &Ground, host: &Host) -> Option<(Caller, Call)> {
                 registered: None,
                 busy: None,
                 results: Vec::new(),
+                notice: None,
+                program_version: None,
                 wait_ms: 0,
             };
             Some((caller(true, epoch), Call::StaleToken { token: "mp_runner_guessed".to_owned(), request }))

@@ -6,7 +6,7 @@ use crate::ground::Ground;
 use crate::schedule::Event;
 use crate::weather::Wind;
 use crate::yard::Power;
-use motorpool_agent::machine::{Effect, Input, Kind, RunStart, TaskStart};
+use motorpool_agent::machine::{Effect, Input, Kind, RunEnd, RunStart, TaskStart};
 use motorpool_domain::runner::TaskOutcome;
 use motorpool_domain::{Label, TaskId};
 use motorpool_wire::agent::SyncRequest;
@@ -50,6 +50,8 @@ impl Host {
                 Effect::Sync(request) => call = Some(self.sync(ground, request)),
                 Effect::StartTask(start) => self.start_task(ground, start),
                 Effect::StopTask { grace } => self.stop_task(ground, grace),
+                // No simulated pool has a CI system.
+                Effect::FetchRegistration(_) => {}
                 Effect::StartRun(start) => self.start_run(ground, &start),
                 Effect::StopRun { grace } => self.stop_run(ground, grace),
                 Effect::RenewFence(_) => {}
@@ -87,6 +89,7 @@ impl Host {
     /// Invariant 13: no job begins on a machine that another's has been on since it was cleaned.
     fn start_task(&mut self, ground: &Ground, start: TaskStart) {
         let TaskStart { id, kind, label, .. } = start;
+        self.may_work(ground);
         let (low, high) = match kind {
             Kind::Prepare => (1_000, 30_000),
             Kind::Register | Kind::Deregister => (300, 15_000),
@@ -107,6 +110,7 @@ impl Host {
     }
 
     fn start_run(&mut self, ground: &Ground, start: &RunStart) {
+        self.may_work(ground);
         self.is_used(ground, &start.label);
         let nth = self.work.next();
         self.work.run = Some(nth);
@@ -114,11 +118,18 @@ impl Host {
         self.plan(ground, wait_ms, HostEvent::RunOver { nth });
     }
 
+    /// Invariant 16: of two machines of a runner, only the one that its record names does its work.
+    fn may_work(&self, ground: &Ground) {
+        if self.cloud {
+            ground.oracle().may_work(ground.now_ms(), &self.runner, &self.machine);
+        }
+    }
+
     /// From here on a job may come.
     fn is_used(&self, ground: &Ground, label: &Label) {
         let earlier = {
             let mut yard = ground.yard();
-            let site = yard.sites.get_mut(&self.runner);
+            let site = yard.site_mut(&self.machine);
             site.and_then(|site| site.used_by.replace(label.clone()))
         };
         if let Some(earlier) = earlier.filter(|earlier| earlier != label) {
@@ -134,7 +145,7 @@ impl Host {
         let Task { id, kind, .. } = self.work.task.take_if(|task| task.nth == nth)?;
         if kind == Kind::Cleanup
             && outcome == TaskOutcome::Done
-            && let Some(site) = ground.yard().sites.get_mut(&self.runner)
+            && let Some(site) = ground.yard().site_mut(&self.machine)
         {
             site.used_by = None;
         }
@@ -143,7 +154,7 @@ impl Host {
 
     pub(super) fn run_over(&mut self, nth: u64) -> Option<Input> {
         self.work.run.take_if(|run| *run == nth)?;
-        Some(Input::RunEnded)
+        Some(Input::RunEnded(RunEnd { well: true, how: "it ended with exit code 0".to_owned() }))
     }
 
     fn stop_task(&mut self, ground: &Ground, grace: Duration) {
@@ -177,10 +188,10 @@ impl Host {
         let wait_ms = self.chance.between(500, 20_000);
         if self.kept {
             let again_ms = self.chance.between(60_000, 300_000);
-            ground.plan_in(again_ms, Event::PowerOn(self.runner.clone()));
+            ground.plan_in(again_ms, Event::PowerOn(self.machine.clone()));
             return;
         }
-        ground.yard().turn(&self.runner, Power::Stopping, ground.now_ms());
-        ground.plan_in(wait_ms, Event::PowerOff(self.runner.clone()));
+        ground.yard().turn(&self.machine, Power::Stopping, ground.now_ms());
+        ground.plan_in(wait_ms, Event::PowerOff(self.machine.clone()));
     }
 }
