@@ -1,0 +1,357 @@
+//! Requests and answers: the address, TLS, time-outs, limits, and one more try where that is safe. It knows no route, and keeps no
+//! credential.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use motorpool_control::ports::ci::Rate;
+use motorpool_control::ports::clock::Clock;
+use motorpool_domain::Timestamp;
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, StatusCode, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::limits::{Account, Heard, Limits, Names, server_time};
+use crate::trouble::{SetupError, Trouble};
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// From the beginning of a call to the last byte of its answer.
+const ANSWER: Duration = Duration::from_secs(20);
+/// GitHub takes 100 at once of an account, and there may be other control planes.
+const AT_ONCE: usize = 20;
+/// A page of a hundred runners with their labels is a tenth of this.
+const LARGEST_ANSWER: usize = 4 << 20;
+const LONGEST_MESSAGE: usize = 300;
+const PAUSE_MS: std::ops::Range<u64> = 200..1_000;
+
+/// What differs between the vendors.
+#[derive(Debug)]
+pub(crate) struct Vendor {
+    pub(crate) name: &'static str,
+    pub(crate) limit: Names,
+    pub(crate) token_header: &'static str,
+    pub(crate) token_prefix: &'static str,
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+}
+
+#[derive(Debug)]
+pub(crate) struct Transport {
+    vendor: &'static Vendor,
+    http: reqwest::Client,
+    /// Without a slash at its end.
+    base: String,
+    limits: Mutex<Limits>,
+    at_once: Semaphore,
+    clock: Arc<dyn Clock>,
+}
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Pass {
+    pub(crate) account: Account,
+    pub(crate) token: SecretString,
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    /// Under the base, without a slash at its beginning.
+    pub(crate) path: String,
+    pub(crate) query: Vec<(&'static str, String)>,
+    pub(crate) body: Option<Value>,
+    /// Whether doing it twice is as good as doing it once.
+    pub(crate) repeatable: bool,
+    /// What to say was attempted: "register the runner …".
+    pub(crate) attempted: String,
+}
+
+/// An answer that is neither about limits nor about trouble on their side.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// What it says for itself if it is an error, without control characters.
+    pub(crate) message: String,
+    /// By their clock, or else by ours.
+    pub(crate) at: Timestamp,
+    body: Body,
+}
+
+/// May hold a secret, so it is not shown.
+struct Body(Vec<u8>);
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl Call {
+    pub(crate) fn get(
+        path: String,
+        query: Vec<(&'static str, String)>,
+        attempted: impl Into<String>,
+    ) -> Self {
+        Self { method: Method::GET, path, query, body: None, repeatable: true, attempted: attempted.into() }
+    }
+
+    pub(crate) fn post(path: String, body: Option<Value>, attempted: impl Into<String>) -> Self {
+        let query = Vec::new();
+        Self { method: Method::POST, path, query, body, repeatable: false, attempted: attempted.into() }
+    }
+
+    pub(crate) fn delete(path: String, attempted: impl Into<String>) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path, Vec::new(), attempted) }
+    }
+}
+
+impl Transport {
+    pub(crate) fn new(
+        vendor: &'static Vendor,
+        address: &str,
+        plain_http: bool,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, SetupError> {
+        let wrong =
+            |problem| SetupError::Address { vendor: vendor.name, url: without_user(address), problem };
+        let (url, here) = checked(address, plain_http).map_err(wrong)?;
+        // It may be installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut http = reqwest::Client::builder()
+            .user_agent(concat!("motorpool/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT)
+            .timeout(ANSWER)
+            // A token is for the server that was named, not for where that sends us.
+            .redirect(reqwest::redirect::Policy::none());
+        if here {
+            http = http.no_proxy();
+        }
+        let http = http
+            .build()
+            .map_err(|error| SetupError::Https { vendor: vendor.name, why: root_cause(&error) })?;
+        Ok(Self {
+            vendor,
+            http,
+            base: url.as_str().trim_end_matches('/').to_owned(),
+            limits: Mutex::default(),
+            at_once: Semaphore::new(AT_ONCE),
+            clock,
+        })
+    }
+
+    pub(crate) fn set_clock(&mut self, clock: Arc<dyn Clock>) {
+        self.clock = clock;
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.limits().rate(self.now())
+    }
+
+    pub(crate) async fn ask(&self, pass: &Pass, call: &Call) -> Result<Answer, Trouble> {
+        let answer = match self.once(pass, call).await {
+            Err(Fault::Passing(_)) if call.repeatable => {
+                tokio::time::sleep(Duration::from_millis(rand::random_range(PAUSE_MS))).await;
+                self.once(pass, call).await
+            }
+            first @ (Ok(_) | Err(_)) => first,
+        };
+        answer.map_err(|fault| match fault {
+            Fault::Passing(why) | Fault::Lasting(why) => Trouble::failed(&call.attempted, why),
+            Fault::Closed(wait) => Trouble::RateLimited(wait),
+        })
+    }
+
+    async fn once(&self, pass: &Pass, call: &Call) -> Result<Answer, Fault> {
+        // Closed by nobody; were it closed, one more call would do no harm.
+        let _place = self.at_once.acquire().await;
+        if let Some(wait) = self.limits().closed_for(pass.account, self.now()) {
+            return Err(Fault::Closed(wait));
+        }
+        let (status, headers, body) = self.exchange(pass, call).await?;
+        let message = scrubbed(message(&body), &pass.token);
+        let now = self.now();
+        let heard = Heard::of(status, &headers, &message, self.vendor.limit, now);
+        self.limits().note(pass.account, heard, now);
+        let vendor = self.vendor.name;
+        tracing::debug!(vendor, method = %call.method, path = call.path, status = status.as_u16(), "the CI system answered");
+        if heard.refused() {
+            let wait = self.limits().closed_for(pass.account, now).unwrap_or_default();
+            tracing::warn!(vendor, wait_s = wait.as_secs(), "the CI system takes no more calls for a while");
+            return Err(Fault::Closed(wait));
+        }
+        if status.is_server_error() {
+            return Err(Fault::Passing(format!("{vendor} answered {status}")));
+        }
+        let at = server_time(&headers).unwrap_or(now);
+        Ok(Answer { status, headers, message, at, body: Body(body) })
+    }
+
+    async fn exchange(&self, pass: &Pass, call: &Call) -> Result<(StatusCode, HeaderMap, Vec<u8>), Fault> {
+        let Vendor { name, token_header, token_prefix, headers, limit: _ } = self.vendor;
+        let token = format!("{token_prefix}{}", pass.token.expose_secret());
+        let mut token = HeaderValue::try_from(token).map_err(|_| {
+            Fault::Lasting(format!("the token for {name} holds characters that no token has"))
+        })?;
+        token.set_sensitive(true);
+        let url = format!("{}/{}", self.base, call.path);
+        let mut request = self.http.request(call.method.clone(), url).header(*token_header, token);
+        for (name, value) in *headers {
+            request = request.header(*name, *value);
+        }
+        if !call.query.is_empty() {
+            request = request.query(&call.query);
+        }
+        if let Some(body) = &call.body {
+            request = request.json(body);
+        }
+        let unreachable = |error: reqwest::Error| {
+            let why = format!("{}: {}", self.base, root_cause(&error));
+            // Who did not answer in all that time is not asked again at once.
+            if error.is_timeout() { Fault::Lasting(why) } else { Fault::Passing(why) }
+        };
+        let mut answer = request.send().await.map_err(unreachable)?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
+            if body.len() + chunk.len() > LARGEST_ANSWER {
+                return Err(Fault::Lasting(format!(
+                    "the answer of {name} is larger than {LARGEST_ANSWER} bytes"
+                )));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok((status, headers, body))
+    }
+
+    fn limits(&self) -> std::sync::MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Fault {
+    /// It may be over in a moment.
+    Passing(String),
+    Lasting(String),
+    Closed(Duration),
+}
+
+impl Answer {
+    /// Where it does not fit, only the place is said: the text of it may be a secret.
+    pub(crate) fn read<T: DeserializeOwned>(&self, vendor: &str, attempted: &str) -> Result<T, Trouble> {
+        serde_json::from_slice(&self.body.0).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            let why = format!("the answer of {vendor} is not understood (line {line}, column {column})");
+            Trouble::failed(attempted, why)
+        })
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// What an error says for itself: `message` with both, or `error` and `error_description` of GitLab.
+fn message(body: &[u8]) -> String {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(body) else { return String::new() };
+    let said = ["message", "error_description", "error"].iter().find_map(|name| fields.get(*name));
+    let text = match said {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_MESSAGE).collect()
+}
+
+/// Nobody sends a token back; should somebody, it goes no further.
+fn scrubbed(text: String, token: &SecretString) -> String {
+    let secret = token.expose_secret();
+    if secret.is_empty() { text } else { text.replace(secret, "[secret]") }
+}
+
+/// For an error: what was written may hold a password.
+fn without_user(address: &str) -> String {
+    match address.rsplit_once('@') {
+        Some((_, rest)) => format!("…@{rest}"),
+        None => address.to_owned(),
+    }
+}
+
+/// The address, and whether it is on this host.
+fn checked(address: &str, plain_http: bool) -> Result<(Url, bool), &'static str> {
+    let url = Url::parse(address).map_err(|_| "write it as https://host")?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("it must be without user and password");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("it must be without query and fragment");
+    }
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    match url.scheme() {
+        "https" => Ok((url, here)),
+        "http" if here || plain_http => Ok((url, here)),
+        _ => Err("it must begin with https://, as it is sent a credential"),
+    }
+}
+
+/// The last cause says it best; those before it name layers.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuse_17_a_credential_is_sent_over_https_only_but_for_loopback() {
+        for (address, plain_http, expected) in [
+            ("https://api.github.com", false, true),
+            ("https://github.example.com/api/v3/", false, true),
+            ("http://127.0.0.1:8080", false, true),
+            ("http://[::1]:8080", false, true),
+            ("http://localhost:1", false, true),
+            ("http://gitlab.internal", false, false),
+            ("http://localhost.example.com", false, false),
+            ("http://gitlab.internal", true, true),
+            ("ftp://gitlab.internal", true, false),
+            ("https://me:secret@gitlab.com", false, false),
+            ("https://gitlab.com/?private_token=x", false, false),
+            ("gitlab.com", false, false),
+        ] {
+            assert_eq!(checked(address, plain_http).is_ok(), expected, "{address}");
+        }
+        assert_eq!(without_user("https://me:secret@gitlab.com"), "…@gitlab.com");
+    }
+
+    #[test]
+    fn an_errors_text_is_found_in_the_vendors_shapes() {
+        for (body, expected) in [
+            (r#"{"message":"Bad\ncredentials","documentation_url":"x"}"#, "Bad credentials"),
+            (r#"{"message":{"tag_list":["is too long"]}}"#, r#"{"tag_list":["is too long"]}"#),
+            (r#"{"error":"insufficient_scope","error_description":"needs api"}"#, "needs api"),
+            (r#"{"error":"runner_type is missing"}"#, "runner_type is missing"),
+            ("<html>", ""),
+            ("[]", ""),
+        ] {
+            assert_eq!(message(body.as_bytes()), expected, "{body}");
+        }
+        let long = format!(r#"{{"message":"{}"}}"#, "x".repeat(10_000));
+        assert_eq!(message(long.as_bytes()).len(), LONGEST_MESSAGE);
+    }
+}

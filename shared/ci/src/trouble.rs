@@ -1,0 +1,44 @@
+//! What can go wrong, in words that tell the operator what to do. Nothing of a credential, nor of an answer that holds one, gets in here.
+
+use std::time::Duration;
+
+use motorpool_control::ports::ci::CiError;
+
+/// Why there is no client: the settings are wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    #[error("{url:?} is no address of {vendor}: {problem}")]
+    Address { vendor: &'static str, url: String, problem: &'static str },
+    #[error(
+        "the private key of the GitHub App is not usable: it must be the file that GitHub gave, an RSA key of 2048 bits or more in PEM"
+    )]
+    Key,
+    #[error("the token for {vendor} is empty, or holds characters that no token has")]
+    Token { vendor: &'static str },
+    #[error("cannot set up HTTPS for {vendor}: {why}")]
+    Https { vendor: &'static str, why: String },
+}
+
+/// As [`CiError`], but one that can be told to several who waited for the same thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    RateLimited(Duration),
+    Refused(String),
+    Failed { attempted: String, why: String },
+}
+
+impl Trouble {
+    pub(crate) fn failed(attempted: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Failed { attempted: attempted.into(), why: why.into() }
+    }
+}
+
+impl From<Trouble> for CiError {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::RateLimited(retry_after) => Self::RateLimited { retry_after },
+            Trouble::Refused(why) => Self::Refused(why),
+            Trouble::Failed { attempted, why } => Self::Failed { attempted, source: why.into() },
+        }
+    }
+}

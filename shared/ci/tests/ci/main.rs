@@ -1,0 +1,17 @@
+//! The clients over real HTTP on loopback: what the vendors' descriptions do not say, such as lost answers, limits, paging, and that no
+//! secret shows anywhere. That requests fit the descriptions is shown in `tests/ci`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on ends here"
+)]
+
+mod fake_github;
+mod fake_gitlab;
+mod github;
+mod github_login;
+mod gitlab;
+mod limits;
+mod secrets;
+mod server;

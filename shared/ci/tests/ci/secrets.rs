@@ -1,0 +1,115 @@
+//! Refusal 17: a canary in token, key and configuration shows in no log line, Debug or error text.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use motorpool_ci::{Credentials, GitHubConfig, GitLabConfig};
+use motorpool_control::ports::ci::{Ci, CiError};
+use serde_json::json;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::fake_github::{self, FakeGitHub, JIT, PKCS1, Trick, label, order, said};
+use crate::fake_gitlab::{self, FakeGitLab};
+use crate::server::Reply;
+
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Written {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// All of it: `Display` and `Debug`, and of every cause.
+fn say(text: &mut String, error: &CiError) {
+    let mut cause: Option<&dyn Error> = Some(error);
+    while let Some(error) = cause {
+        writeln!(text, "{error} {error:?}").unwrap();
+        cause = error.source();
+    }
+}
+
+/// Alone in its process under nextest, so the log is this test's.
+#[tokio::test]
+async fn refuse_17_no_secret_in_logs_debug_or_errors() {
+    let log = Written::default();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    let mut text = String::new();
+
+    let github = FakeGitHub::start().await;
+    let (binding, label) = (fake_github::binding("my-org"), label());
+    let config = GitHubConfig::new(fake_github::app_with(PKCS1));
+    writeln!(text, "{config:?} {:?}", Credentials::Token(fake_github::TOKEN.into())).unwrap();
+    for client in [github.app(), github.token()] {
+        let registered = client.register(&order(&binding, "mp-1", &label)).await.unwrap();
+        writeln!(text, "{registered:?} {client:?}").unwrap();
+        // Errors that send back what they were sent; twice, as an App asks again after a 401.
+        for status in [401, 403, 418] {
+            for _ in 0..2 {
+                github.trick("/generate-jitconfig", Trick::SendBackTheToken(status));
+            }
+            say(&mut text, &client.register(&order(&binding, "mp-2", &label)).await.unwrap_err());
+            github.state().tricks.clear();
+        }
+        // A configuration that is not where it should be.
+        for body in [
+            json!({"runner": {"id": JIT, "name": "x", "busy": false}, "encoded_jit_config": JIT}),
+            json!({"runner": JIT, "encoded_jit_config": [JIT]}),
+            json!(JIT),
+        ] {
+            github.trick("/generate-jitconfig", Trick::Answer(Reply::new(201, body)));
+            say(&mut text, &client.register(&order(&binding, "mp-2", &label)).await.unwrap_err());
+        }
+        github.trick("/generate-jitconfig", Trick::LoseTheAnswer);
+        say(&mut text, &client.register(&order(&binding, "mp-3", &label)).await.unwrap_err());
+        github.state().runners.clear();
+    }
+    github
+        .trick("/access_tokens", Trick::Answer(Reply::new(201, json!({"token": [JIT], "expires_at": JIT}))));
+    say(&mut text, &github.app().list(&binding, "").await.unwrap_err());
+
+    let gitlab = FakeGitLab::start().await;
+    let (client, binding) = (gitlab.client(), fake_gitlab::binding("groups/7"));
+    let token = fake_gitlab::TOKEN;
+    let config = GitLabConfig { url: gitlab.server.url.clone(), token: token.into(), plain_http: false };
+    let registered = client.register(&order(&binding, "mp-1", &label)).await.unwrap();
+    writeln!(text, "{config:?} {client:?} {registered:?}").unwrap();
+    for reply in [
+        said(401, token),
+        said(500, token),
+        Reply::new(201, json!({"id": fake_gitlab::RUNNER_TOKEN, "token": 1})),
+    ] {
+        gitlab.trick("/user/runners", reply);
+        say(&mut text, &client.register(&order(&binding, "mp-2", &label)).await.unwrap_err());
+    }
+
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains("the CI system answered"), "the log was seen");
+    assert!(text.contains("mp-2"), "the errors were seen");
+    let key_lines = PKCS1.lines().filter(|line| !line.starts_with('-'));
+    let secrets =
+        [fake_github::TOKEN, JIT, fake_gitlab::TOKEN, fake_gitlab::RUNNER_TOKEN, "ghs_canary", "eyJ"];
+    for secret in secrets.into_iter().chain(key_lines) {
+        for (place, found) in [("the log", &logged), ("an error or Debug", &text)] {
+            let at = found.lines().find(|line| line.contains(secret));
+            assert_eq!(at, None, "{secret} in {place}");
+        }
+    }
+}

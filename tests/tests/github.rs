@@ -1,0 +1,216 @@
+//! A pool that is bound to GitHub, from serve through a real agent to a stand-in for the runner program: register, job, register again,
+//! job, deregister; what GitHub still lists afterwards is removed; and the configuration is nowhere to be found.
+
+use anyhow::{Context, Result, ensure};
+use motorpool_tests::github::{CANARY, GitHubServer};
+use motorpool_tests::serve::{Serve, fresh_dir};
+use motorpool_tests::wait::until;
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Stands in for GitHub's runner program: it reads its configuration as that does, waits for one job, does it and ends.
+const PROGRAM: &str = r#"
+files=$(printf %s "$ACTIONS_RUNNER_INPUT_JITCONFIG" | base64 -d)
+name=$(printf %s "$files" | sed 's/.*"\.runner":"\([^"]*\)".*/\1/' | base64 -d | sed 's/.*"agentName":"\([^"]*\)".*/\1/')
+echo "$name" >> STAGE/listening
+until [ -e "STAGE/job-of-$name" ]; do sleep 0.05; done
+echo "$name" >> STAGE/done
+"#;
+
+struct Site {
+    serve: Serve,
+    github: GitHubServer,
+    stage: PathBuf,
+    _stage: tempfile::TempDir,
+}
+
+async fn site() -> Result<Site> {
+    let github = GitHubServer::start().await?;
+    let (dir, stage) = (fresh_dir()?, fresh_dir()?);
+    let token = dir.path().join("github-token");
+    std::fs::write(&token, "ghp_for_tests_only")?;
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600))?;
+    let program = PROGRAM.replace("STAGE", &stage.path().display().to_string());
+    let pools = format!(
+        r#"
+refresh_seconds = 1
+
+[github]
+token_file = "github-token"
+api_url = "{}"
+
+[pools.small]
+backend = "local"
+max = 2
+heartbeat_seconds = 1
+run_cmd = '''{program}'''
+
+[pools.small.ci]
+system = "github"
+scope = "our-org"
+labels = ["linux"]
+minimum_version = "2.329.0"
+"#,
+        github.url()
+    );
+    let serve = Serve::start_in(dir, &pools, Vec::new())?;
+    Ok(Site { serve, github, stage: stage.path().to_owned(), _stage: stage })
+}
+
+impl Site {
+    fn lines(&self, file: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.stage.join(file)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The name that the program listens under for the `count`-th time.
+    async fn listening(&self, count: usize) -> Result<String> {
+        until(&format!("program {count} listens"), async || {
+            Ok(self.lines("listening").get(count - 1).cloned())
+        })
+        .await
+    }
+
+    async fn gets_a_job(&self, name: &str) -> Result<()> {
+        self.github.job_done(name);
+        std::fs::write(self.stage.join(format!("job-of-{name}")), "")?;
+        until("the job is done", async || {
+            Ok(self.lines("done").iter().any(|done| done == name).then_some(()))
+        })
+        .await
+    }
+
+    async fn claim(&self, workflow: &str) -> Result<String> {
+        let claim = self.serve.api().provision(workflow, "small", 1).await?;
+        let id = claim["claim"].as_str().context("no claim")?.to_owned();
+        until("the claim is ready", async || {
+            Ok((self.serve.api().claim(&id).await?["state"] == "ready").then_some(()))
+        })
+        .await?;
+        Ok(id)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn register_job_register_again_job_and_deregister() -> Result<()> {
+    let site = site().await?;
+    let claim = site.claim("gh-42").await?;
+    let first = site.listening(1).await?;
+    let labels = site.github.labels_of(&first);
+    ensure!(
+        labels.contains(&format!("motorpool-{claim}")) && labels.contains(&"linux".to_owned()),
+        "{labels:?}"
+    );
+    ensure!(labels.iter().any(|label| label.contains("gh-42")), "the workflow is no label: {labels:?}");
+    site.gets_a_job(&first).await?;
+    let second = site.listening(2).await?;
+    ensure!(second != first, "a configuration is good for one job");
+    ensure!(site.serve.api().claim(&claim).await?["state"] == "ready", "the claim lives on");
+    site.gets_a_job(&second).await?;
+    let third = site.listening(3).await?;
+    ensure!(site.github.made() == 3);
+    site.serve.api().release("gh-42").await?;
+    until("GitHub is told to forget the last one", async || {
+        Ok((site.github.removed() == [third.clone()]).then_some(()))
+    })
+    .await?;
+    until("the runner is idle again", async || {
+        let runners = site.serve.api().runners("small").await?;
+        Ok(runners.iter().any(|runner| runner["state"] == "idle").then_some(()))
+    })
+    .await?;
+    ensure!(site.github.names().is_empty(), "GitHub still lists {:?}", site.github.names());
+    let pool = site.serve.api().pool("small").await?;
+    ensure!(pool["ci"]["rate_remaining"] == 4321, "the rate limit is not shown: {pool}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_removes_ghosts_of_its_own_and_nobody_elses() -> Result<()> {
+    let site = site().await?;
+    site.claim("gh-1").await?;
+    let own = site.listening(1).await?;
+    // `mp-INSTALLATION-RUNNER.EPOCH.COUNT`
+    let installation = own.split('-').nth(1).context("no installation in the name")?;
+    let runner =
+        own.splitn(3, '-').nth(2).and_then(|rest| rest.split('.').next()).context("no runner in the name")?;
+    let ghosts = [format!("mp-{installation}-r-gone-0.1.1"), format!("mp-{installation}-{runner}.0.1")];
+    let others = ["mp-ffffff-r-gone-0.1.1", "laptop", &own];
+    for name in ghosts.iter().map(String::as_str).chain(["mp-ffffff-r-gone-0.1.1", "laptop"]) {
+        site.github.has(name);
+    }
+    site.serve.api().post("refresh?sweep=now", json!({})).await?.expect(200)?;
+    let mut removed = site.github.removed();
+    removed.sort();
+    let mut expected = ghosts.to_vec();
+    expected.sort();
+    ensure!(removed == expected, "{removed:?}");
+    for name in others {
+        ensure!(site.github.names().iter().any(|listed| listed == name), "{name} was removed");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refuse_17_a_configuration_is_in_no_log_no_command_line_and_no_file() -> Result<()> {
+    let site = site().await?;
+    site.claim("gh-1").await?;
+    let name = site.listening(1).await?;
+    let encoded = base64_of_canary_part();
+    for process in std::fs::read_dir("/proc")?.flatten() {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        ensure!(!holds(&line, &encoded), "a command line holds it: {line}");
+    }
+    site.gets_a_job(&name).await?;
+    site.listening(2).await?;
+    site.serve.api().release("gh-1").await?;
+    until("the runner is idle again", async || {
+        let runners = site.serve.api().runners("small").await?;
+        Ok(runners.iter().any(|runner| runner["state"] == "idle").then_some(()))
+    })
+    .await?;
+    ensure!(!holds(&site.serve.log(), &encoded), "serve's log holds it");
+    for file in files_in(&site.serve.data_dir())? {
+        let content = String::from_utf8_lossy(&std::fs::read(&file).unwrap_or_default()).into_owned();
+        ensure!(!holds(&content, &encoded), "{} holds it", file.display());
+        ensure!(!content.contains("ghp_for_tests_only"), "{} holds the token for GitHub", file.display());
+    }
+    Ok(())
+}
+
+/// What the canary looks like inside of a configuration, twice in base64, whatever stands before it.
+fn base64_of_canary_part() -> Vec<String> {
+    use base64::Engine;
+    let encode = |text: &[u8]| base64::engine::general_purpose::STANDARD.encode(text);
+    let middles = |text: &[u8]| -> Vec<Vec<u8>> {
+        (0..3)
+            .filter_map(|skip| {
+                let part = text.get(skip..)?;
+                let whole = part.get(..part.len() - part.len() % 3)?;
+                Some(encode(whole).into_bytes())
+            })
+            .collect()
+    };
+    let once = middles(CANARY.as_bytes());
+    let twice = once.iter().flat_map(|part| middles(part));
+    once.iter().cloned().chain(twice).filter_map(|part| String::from_utf8(part).ok()).collect()
+}
+
+fn holds(text: &str, encoded: &[String]) -> bool {
+    text.contains(CANARY) || encoded.iter().any(|part| text.contains(part.as_str()))
+}
+
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir)?.flatten() {
+        let path = entry.path();
+        match entry.file_type()? {
+            kind if kind.is_dir() => all.extend(files_in(&path)?),
+            kind if kind.is_file() => all.push(path),
+            _ => {}
+        }
+    }
+    Ok(all)
+}
