@@ -6,10 +6,15 @@ mod cargo;
 mod clock;
 mod doctests;
 mod ministack;
+mod moto;
+mod packages;
 mod planted;
+mod prism;
+mod server;
 mod soak;
 mod test;
 mod tools;
+mod venv;
 
 use std::process::ExitCode;
 
@@ -17,7 +22,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use cargo::Cargo;
-use ministack::{ENDPOINT, Ministack};
+use prism::Prism;
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The project's chores")]
@@ -28,12 +33,12 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Run an AWS emulator on loopback until Ctrl-C, for tests that are started by hand
+    /// Run AWS emulators on loopback until Ctrl-C, for tests that are started by hand
     ///
-    /// It is ministack, installed once into `tools` in the target directory. Any endpoint like LocalStack's would do for the
-    /// tests as well: they only need to be told by MOTORPOOL_AWS_ENDPOINT.
+    /// They are ministack, and moto for EC2, installed once into `tools` in the target directory. Any endpoint like LocalStack's
+    /// would do for the tests as well: they only need to be told by MOTORPOOL_AWS_ENDPOINT and MOTORPOOL_MOTO_ENDPOINT.
     Aws {
-        /// The port; without it, one that is free
+        /// The port of ministack; without it, one that is free
         #[arg(long)]
         port: Option<u16>,
     },
@@ -42,6 +47,11 @@ enum Chore {
         /// Only these: claim, sync, refresh, function
         names: Vec<String>,
     },
+    /// Run GitHub's and GitLab's APIs on loopback until Ctrl-C, for tests that are started by hand
+    ///
+    /// They are Prism over the vendors' descriptions, installed once into `tools` in the target directory: they answer as the
+    /// description says, and reject a request that does not fit it.
+    Ci,
     /// Plant known bugs in a copy of the tree, and demand that the simulator finds each within 1,000 seeds
     Planted {
         /// Only this one: a file of tests/planted, without `.patch`
@@ -67,6 +77,7 @@ fn main() -> ExitCode {
     let (name, outcome) = match chore {
         Chore::Aws { port } => ("aws", aws(port)),
         Chore::Bench { names } => ("bench", bench::run(&names)),
+        Chore::Ci => ("ci", ci()),
         Chore::Planted { name } => ("planted", planted::run(name.as_deref())),
         Chore::Soak(asked) => ("soak", soak::run(&asked)),
         Chore::Test { quick } => ("test", test::run(quick)),
@@ -84,11 +95,24 @@ fn main() -> ExitCode {
 }
 
 fn aws(port: Option<u16>) -> Result<String> {
-    let server = Ministack::start(&Cargo::find()?, port)?;
-    let endpoint = server.endpoint();
-    eprintln!("ministack answers at {endpoint} until Ctrl-C; its log is {}", server.log().display());
-    say(&format!("export {ENDPOINT}={endpoint}"));
-    Ok(format!("ministack ended with {}", server.wait()?))
+    let cargo = Cargo::find()?;
+    let (aws, ec2) = (ministack::start(&cargo, port)?, moto::start(&cargo, None)?);
+    for (name, variable, server) in [("ministack", ministack::ENDPOINT, &aws), ("moto", moto::ENDPOINT, &ec2)]
+    {
+        let endpoint = server.endpoint();
+        eprintln!("{name} answers at {endpoint} until Ctrl-C; its log is {}", server.log().display());
+        say(&format!("export {variable}={endpoint}"));
+    }
+    Ok(format!("ministack ended with {}", aws.wait()?))
+}
+
+fn ci() -> Result<String> {
+    let servers = Prism::start(&Cargo::find()?)?;
+    eprintln!("Prism answers for GitHub and GitLab until Ctrl-C; its logs are {}", servers.logs());
+    for (name, url) in servers.variables() {
+        say(&format!("export {name}={url}"));
+    }
+    Ok(format!("Prism ended with {}", servers.wait()?))
 }
 
 /// For a shell to read.

@@ -14,7 +14,10 @@ use serde_json::Value;
 use crate::cargo::{Cargo, must_succeed, output};
 use crate::clock::Stopwatch;
 use crate::doctests;
-use crate::ministack::{ENDPOINT, Ministack};
+use crate::ministack;
+use crate::moto;
+use crate::packages;
+use crate::prism::Prism;
 use crate::tools::{DENY, NEXTEST};
 
 /// The advisory database is a few megabytes; beyond this the network counts as unreachable.
@@ -28,7 +31,12 @@ pub(crate) fn run(quick: bool) -> Result<String> {
 
     step("rustfmt", || must_succeed(&mut cargo.command(["fmt", "--all", "--check"])))?;
     step("clippy", || {
-        must_succeed(&mut cargo.command(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+        // As the README builds it, and with all that there is: what is behind a feature is seen by the second alone.
+        for more in [&[][..], &["--all-features"]] {
+            let mut clippy = cargo.command(["clippy", "--workspace", "--all-targets"]);
+            must_succeed(clippy.args(more).args(["--", "-D", "warnings"]))?;
+        }
+        Ok(())
     })?;
     if quick {
         left_out.push("cargo-deny and the tests of tests/ (--quick)".to_owned());
@@ -111,6 +119,9 @@ fn why_unreachable(mut fetch: Command) -> Result<Option<String>> {
     Ok((!status.success()).then(|| said.trim_end().to_owned()))
 }
 
+/// What serve is tested with. The functions are left without: each would be hundreds of megabytes to carry to the emulator.
+const FEATURES: [&str; 2] = ["--features", "motorpool/ec2"];
+
 const BINARIES: [&str; 7] =
     ["motorpool", "motorpool-agent", "provision", "claim", "release", "refresh", "gateway"];
 
@@ -136,6 +147,7 @@ impl Binaries {
 fn build(cargo: &Cargo) -> Result<Binaries> {
     // Of the whole workspace, as the tests are: then what they share with these is built once.
     let mut build = cargo.command(["build", "--workspace"]);
+    build.args(FEATURES);
     for binary in BINARIES {
         build.args(["--bin", binary]);
     }
@@ -159,16 +171,25 @@ pub(crate) fn executable(line: &str, name: &str) -> Option<PathBuf> {
 
 fn tests(cargo: &Cargo, binaries: &Binaries, quick: bool) -> Result<()> {
     let mut nextest = cargo.tool(NEXTEST.ensure(cargo)?);
-    nextest.args(["nextest", "run", "--workspace"]);
+    nextest.args(["nextest", "run", "--workspace"]).args(FEATURES);
     if quick {
-        nextest.args(["--exclude", "motorpool-tests"]);
+        for package in ["motorpool-tests", "motorpool-ci-tests", "motorpool-ec2-tests"] {
+            nextest.args(["--exclude", package]);
+        }
         return must_succeed(binaries.name_in(&mut nextest));
     }
+    packages::ensure(cargo)?;
     // One for all tests; it ends with this function, whatever becomes of them.
-    let aws = Ministack::start(cargo, None)?;
-    nextest.env(ENDPOINT, aws.endpoint());
-    must_succeed(binaries.name_in(&mut nextest))
-        .with_context(|| format!("the log of the AWS emulator is {}", aws.log().display()))
+    let aws = ministack::start(cargo, None)?;
+    nextest.env(ministack::ENDPOINT, aws.endpoint());
+    let ec2 = moto::start(cargo, None)?;
+    nextest.env(moto::ENDPOINT, ec2.endpoint());
+    let ci = Prism::start(cargo)?;
+    nextest.envs(ci.variables());
+    must_succeed(binaries.name_in(&mut nextest)).with_context(|| {
+        let (aws, ec2, ci) = (aws.log().display(), ec2.log().display(), ci.logs());
+        format!("the logs of the AWS emulators are {aws} and {ec2}, those of the CI vendors' APIs are {ci}")
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,8 @@
+//! A fake EC2 for tests, what tests of the EC2 backend share, and nothing that a control plane would use.
+
+pub mod fake;
+pub mod samples;
+pub mod stage;
+
+pub use fake::{CallPoint, FakeEc2, FakeSettings, Loss, Side, State};
+pub use motorpool_tests::world::TurnedClock;

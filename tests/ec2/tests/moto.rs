@@ -1,0 +1,209 @@
+//! The second opinion: the same backend over moto, which somebody else wrote. That our requests are ones that EC2 knows; not what becomes of
+//! them in races, for it ignores ClientToken.
+
+use anyhow::{Context, Result, ensure};
+use motorpool_backend_ec2::{Ec2Backend, Ec2Config};
+use motorpool_control::ports::backend::{Backend, LaunchError, Machine};
+use motorpool_control::ports::clock::{Clock, SystemClock};
+use motorpool_domain::ladder::{Attempt, Rung};
+use motorpool_domain::pool::{Ec2Rules, Pool};
+use motorpool_domain::runner::Presence;
+use motorpool_domain::spec::Usage;
+use motorpool_ec2_tests::samples::{attempt, ec2_rules, launch_id, order, pool, runner, terminating};
+use motorpool_tests::emulated_aws::fresh_name;
+use std::sync::Arc;
+
+const ENDPOINT: &str = "MOTORPOOL_MOTO_ENDPOINT";
+
+/// An installation of its own on the moto that all tests share, with a pool in its default network.
+struct Ground {
+    endpoint: String,
+    backend: Ec2Backend,
+    pool: Pool,
+}
+
+impl Ground {
+    async fn new() -> Result<Self> {
+        let endpoint = std::env::var(ENDPOINT).ok().filter(|endpoint| !endpoint.is_empty()).with_context(|| {
+            format!(
+                "this test needs moto, and ${ENDPOINT} does not name one: `cargo xtask test` brings its own; \
+                 for a test by hand, run `cargo xtask aws` and export what it prints"
+            )
+        })?;
+        let settings = Ec2Config {
+            installation: fresh_name("mp"),
+            server_url: "https://pool.example:8443".to_owned(),
+            ca_pem: None,
+            clock: Arc::new(SystemClock),
+        };
+        let backend = Ec2Backend::new(&motorpool_aws::emulated(&endpoint).await, settings);
+        let subnets = texts(&asked(&endpoint, "DescribeSubnets").await?, "subnetId");
+        let groups = texts(&asked(&endpoint, "DescribeSecurityGroups").await?, "groupId");
+        let images =
+            asked(&endpoint, "DescribeImages&Filter.1.Name=architecture&Filter.1.Value.1=x86_64").await?;
+        let rules = Ec2Rules {
+            on_demand_fallback: true,
+            image: texts(&images, "imageId").into_iter().next().context("moto has no image")?,
+            subnets: subnets.into_iter().take(1).collect(),
+            security_groups: groups.into_iter().take(1).collect(),
+            ..ec2_rules()
+        };
+        Ok(Self { endpoint, backend, pool: pool("small", Usage::Spot, 50, rules) })
+    }
+
+    async fn launch(&self, word: &str, attempt: &Attempt) -> Result<Vec<Machine>, LaunchError> {
+        let launch = launch_id(word);
+        self.backend.launch(&order(&self.pool, &launch, attempt)).await
+    }
+
+    async fn described(&self, machine: &Machine) -> Result<String> {
+        asked(&self.endpoint, &format!("DescribeInstances&InstanceId.1={}", machine.provider_id)).await
+    }
+}
+
+/// moto reads region and service from the header, and checks no signature.
+async fn asked(endpoint: &str, action: &str) -> Result<String> {
+    const UNSIGNED: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=none";
+    // Whoever was first has installed it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let answer = reqwest::Client::new()
+        .post(endpoint)
+        .header("authorization", UNSIGNED)
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("Version=2016-11-15&Action={action}"))
+        .send()
+        .await?;
+    let (status, body) = (answer.status(), answer.text().await?);
+    ensure!(status.is_success(), "moto answered {status}: {body}");
+    Ok(body)
+}
+
+/// What stands in each element of this name.
+fn texts(xml: &str, name: &str) -> Vec<String> {
+    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+    let inside = |part: &str| part.split_once(&close).map(|(inside, _)| inside.to_owned());
+    xml.split(&open).skip(1).filter_map(inside).collect()
+}
+
+/// One test, since moto takes seconds for its lists, and tests beside each other would wait for each other's.
+#[tokio::test]
+async fn a_whole_life_over_moto() -> Result<()> {
+    let mut ground = Ground::new().await?;
+    let ladder = ground.backend.ladder(&ground.pool).await.context("the ladder")?;
+    the_ladder_is_made_of_what_moto_knows(&ladder)?;
+    a_launch_comes_in_parts_is_found_and_ends(&ground, &ladder).await?;
+    for usage in [Usage::Spot, Usage::OnDemand] {
+        let rung = ladder.iter().find(|rung| rung.offer.usage == usage).context("a rung")?;
+        refuse_16_the_metadata_is_closed_the_disk_encrypted_and_there_is_no_role(&ground, rung).await?;
+    }
+    an_image_that_moto_does_not_have_is_refused(&mut ground, &ladder).await
+}
+
+fn the_ladder_is_made_of_what_moto_knows(ladder: &[Rung]) -> Result<()> {
+    ensure!((20..=40).contains(&ladder.len()), "{} rungs", ladder.len());
+    let spot = ladder.iter().take_while(|rung| rung.offer.usage == Usage::Spot).count();
+    ensure!(spot > 0, "spot comes first");
+    ensure!(
+        ladder[spot..].iter().all(|rung| rung.offer.usage == Usage::OnDemand),
+        "on-demand comes after it"
+    );
+    ensure!(spot < ladder.len(), "there is some");
+    for rung in ladder {
+        let offer = &rung.offer;
+        ensure!(offer.spec.cpu >= 2 && offer.spec.memory_mb >= 4_096, "{} is too small", rung.in_words());
+        ensure!(
+            ["c", "m"].iter().any(|family| offer.instance_type.starts_with(family)),
+            "{}",
+            rung.in_words()
+        );
+        ensure!(!offer.instance_type.contains("metal"), "{}", rung.in_words());
+    }
+    Ok(())
+}
+
+/// moto makes as few as it may, so each call is a partial launch, and the rest is the next one's.
+async fn a_launch_comes_in_parts_is_found_and_ends(ground: &Ground, ladder: &[Rung]) -> Result<()> {
+    let mut call = attempt(3, ladder[0].clone());
+    let mut machines = Vec::new();
+    for from in 0..3 {
+        let came = ground.launch("abc", &call).await?;
+        assert_eq!(came.len(), 1);
+        machines.extend(came);
+        call = call.next(from + 1, 2 - from, ladder[0].clone());
+    }
+    let ids: Vec<&str> = machines.iter().map(|machine| machine.runner.as_str()).collect();
+    assert_eq!(ids, ["r-abc-0", "r-abc-1", "r-abc-2"]);
+    let mut listed = ground.backend.inventory(&ground.pool.name).await?;
+    listed.sort_by(|a, b| a.runner.cmp(&b.runner));
+    assert_eq!(listed, machines);
+
+    let (launch, now) = (launch_id("abc"), SystemClock.now());
+    let noted = runner(&ground.pool, &launch, 0, machines.first(), now);
+    assert_eq!(ground.backend.describe(&noted).await?, Presence::There);
+    let lost = runner(&ground.pool, &launch, 1, None, now);
+    assert_eq!(ground.backend.describe(&lost).await?, Presence::There, "it is found by its tags");
+
+    // Its instances are terminated as soon as they are told to be, though it answers that they shut down.
+    ground.backend.ensure_gone(&noted).await?;
+    assert_eq!(ground.backend.describe(&noted).await?, Presence::Gone);
+    let ending = terminating(&lost, now);
+    ground.backend.ensure_gone(&ending).await?;
+    assert_eq!(ground.backend.describe(&ending).await?, Presence::Gone);
+    ground.backend.discard(&machines[2]).await?;
+    assert_eq!(ground.backend.inventory(&ground.pool.name).await?, []);
+    let unknown = Machine { provider_id: "i-0dead0dead0dead00".to_owned(), ..machines[0].clone() };
+    assert_eq!(
+        ground.backend.describe(&runner(&ground.pool, &launch, 0, Some(&unknown), now)).await?,
+        Presence::Unknown,
+        "it is too young to be gone"
+    );
+    Ok(())
+}
+
+async fn refuse_16_the_metadata_is_closed_the_disk_encrypted_and_there_is_no_role(
+    ground: &Ground,
+    rung: &Rung,
+) -> Result<()> {
+    let machines = ground
+        .launch(if rung.offer.usage == Usage::Spot { "spot" } else { "demand" }, &attempt(2, rung.clone()))
+        .await?;
+    let seen = ground.described(&machines[0]).await?;
+    let first = |name: &str| texts(&seen, name).into_iter().next().unwrap_or_default();
+    assert_eq!(first("httpTokens"), "required", "{seen}");
+    assert_eq!(first("httpPutResponseHopLimit"), "1");
+    assert_eq!(first("instanceType"), rung.offer.instance_type);
+    ensure!(!seen.contains("<iamInstanceProfile>"), "it has a role: {seen}");
+    let keys = texts(&seen, "key");
+    for key in ["Name", "motorpool:installation", "motorpool:launch", "motorpool:from", "motorpool:runner"] {
+        ensure!(keys.iter().any(|known| known == key), "{key} is not among {keys:?}");
+    }
+    assert_eq!(texts(&seen, "instanceLifecycle") == ["spot"], rung.offer.usage == Usage::Spot, "{seen}");
+
+    let volume = texts(&seen, "volumeId").into_iter().next().context("it has no disk")?;
+    let disk = asked(&ground.endpoint, &format!("DescribeVolumes&VolumeId.1={volume}")).await?;
+    assert_eq!(texts(&disk, "encrypted"), ["true"], "{disk}");
+    assert_eq!(texts(&disk, "size"), ["50"]);
+
+    let attribute = async |name: &str| {
+        let action =
+            format!("DescribeInstanceAttribute&Attribute={name}&InstanceId={}", machines[0].provider_id);
+        asked(&ground.endpoint, &action).await
+    };
+    ensure!(attribute("instanceInitiatedShutdownBehavior").await?.contains("<value>terminate</value>"));
+    let encoded = texts(&attribute("userData").await?, "value").into_iter().next().context("no user data")?;
+    let text =
+        String::from_utf8(base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded)?)?;
+    ensure!(text.starts_with("#cloud-config\n") && text.contains("pool.example"), "{text}");
+    Ok(())
+}
+
+async fn an_image_that_moto_does_not_have_is_refused(ground: &mut Ground, ladder: &[Rung]) -> Result<()> {
+    if let Some(rules) = &mut ground.pool.rules.ec2 {
+        rules.image = "ami-00000000000000bad".to_owned();
+    }
+    match ground.launch("bad", &attempt(1, ladder[0].clone())).await {
+        Err(LaunchError::Refused(why)) => ensure!(why.contains("InvalidAMIID.NotFound"), "{why}"),
+        other => anyhow::bail!("{other:?}"),
+    }
+    Ok(())
+}
