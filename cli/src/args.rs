@@ -30,7 +30,7 @@ pub(crate) enum Verb {
     Demo(DemoArgs),
     /// Make this machine a runner: the same agent as motorpool-agent
     Agent(AgentArgs),
-    /// List the pools, or show one
+    /// List the pools, show one, or define them from a file
     Pools(PoolsArgs),
     /// List, show, add and remove runners
     Runners(RunnersArgs),
@@ -158,6 +158,15 @@ pub(crate) enum PoolsVerb {
     Show {
         /// The pool's name
         pool: PoolName,
+    },
+    /// Define the pools of a file, which has [pools.NAME] as a pools file has; others stay as they are
+    Apply {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Change nothing: say what would be launched where, and at about what price
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
@@ -356,6 +365,9 @@ pub(crate) struct AuditArgs {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
+    /// Look at this pools file as well, as `serve` of this binary would
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pools: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

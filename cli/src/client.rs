@@ -8,9 +8,10 @@ use std::time::Duration;
 use motorpool_domain::runner::{Removal, StateName};
 use motorpool_domain::{ClaimId, PoolName, RunnerId};
 use motorpool_wire::api::{
-    AuditPage, ClaimRequest, ClaimView, ClaimsPage, PoolView, PoolsPage, ProvisionRequest, RefreshReport,
-    RegisterRunnerRequest, RegisteredRunner, ReleaseRequest, RunnerView, RunnersPage, WhyView,
+    AuditPage, ClaimRequest, ClaimView, ClaimsPage, PlanView, PoolView, PoolsPage, ProvisionRequest,
+    RefreshReport, RegisterRunnerRequest, RegisteredRunner, ReleaseRequest, RunnerView, RunnersPage, WhyView,
 };
+use motorpool_wire::pool_settings::PoolSettings;
 use serde_json::Value;
 
 pub(crate) use token::{ADMIN_TOKEN_FILE, Source as TokenSource, data_dir};
@@ -39,6 +40,15 @@ impl Client {
 
     pub(crate) async fn pool(&self, pool: &PoolName) -> Asked<PoolView> {
         self.get(&format!("pools/{pool}"), &[]).await
+    }
+
+    pub(crate) async fn put_pool(&self, pool: &PoolName, settings: &PoolSettings) -> Asked<PoolView> {
+        self.put(&format!("pools/{pool}"), settings).await
+    }
+
+    /// Changes nothing.
+    pub(crate) async fn plan_pool(&self, pool: &PoolName, settings: &PoolSettings) -> Asked<PlanView> {
+        self.post(&format!("pools/{pool}/plan"), &[], Some(settings)).await
     }
 
     pub(crate) async fn runners(&self, pool: &PoolName, state: Option<StateName>) -> Asked<RunnersPage> {

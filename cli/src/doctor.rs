@@ -1,5 +1,6 @@
 //! `doctor`: looks at the server, the token, the pools and the data directory, and says what to do. It changes nothing.
 
+mod file;
 mod host;
 mod pools;
 mod server;
@@ -14,12 +15,13 @@ use crate::output::Report;
 use crate::output::style::{self, Style};
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
-    let DoctorArgs { connect } = args;
+    let DoctorArgs { connect, pools } = args;
     let client = Client::new(&connect)?;
     let mut checks = match data_dir(&connect, client.here()) {
         Some(dir) => host::look(&dir),
         None => Vec::new(),
     };
+    checks.extend(pools.iter().flat_map(|file| file::look(file)));
     let server::Looked { checks: of_server, open } = server::look(&client).await;
     checks.extend(of_server);
     if open {

@@ -13,6 +13,7 @@ const VERBS: &[&[&str]] = &[
     &["agent", "run"],
     &["pools"],
     &["pools", "show"],
+    &["pools", "apply"],
     &["runners"],
     &["runners", "show"],
     &["runners", "add"],
@@ -179,7 +180,7 @@ fn a_wrong_pools_file_stops_serve_with_every_mistake() {
     let file = dir.path().join("pools.toml");
     std::fs::write(
         &file,
-        "[pools.small]\nbackend = \"local\"\nidle_minute = 5\n[pools.big]\nbackend = \"ec2\"\n",
+        "[pools.small]\nbackend = \"local\"\nidle_minute = 5\n[pools.big]\nbackend = \"qemu\"\n",
     )
     .unwrap();
     let output = motorpool(&["serve", "--listen", "127.0.0.1:0", "--pools", file.to_str().unwrap()]);
@@ -190,9 +191,35 @@ fn a_wrong_pools_file_stops_serve_with_every_mistake() {
         "{said}"
     );
     assert!(
-        said.contains("pools.toml:5: pools.big.backend: backend \"ec2\" is not built into this binary"),
+        said.contains("pools.toml:5: pools.big.backend: backend \"qemu\" is not built into this binary"),
         "{said}"
     );
+}
+
+#[test]
+fn a_file_to_apply_is_judged_before_the_server_is_asked() {
+    let (dir, server) = (tempfile::tempdir().unwrap(), nobody());
+    let file = dir.path().join("pools.toml");
+    for (text, said) in [
+        ("refresh_seconds = 1\n", "pools.toml:1: refresh_seconds: is the server's own"),
+        (
+            "[pools.big]\nbackend = \"ec2\"\n",
+            "pools.toml:1: pools.big.cpu: and memory_mb, or resource_class, are needed",
+        ),
+        ("", "has no pools"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        for dry_run in [&[][..], &["--dry-run"]] {
+            let args =
+                [&["pools", "apply", file.to_str().unwrap(), "--server", &server][..], dry_run].concat();
+            let output = motorpool(&args);
+            assert_eq!(output.status.code(), Some(1), "{text}");
+            assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        }
+    }
+    std::fs::write(&file, "[pools.small]\nbackend = \"local\"\n").unwrap();
+    let output = motorpool(&["pools", "apply", file.to_str().unwrap(), "--server", &server]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
 
 #[test]

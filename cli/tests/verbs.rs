@@ -172,6 +172,59 @@ fn a_machine_of_ones_own_joins_and_leaves() {
 }
 
 #[test]
+fn pools_are_defined_from_a_file_and_planned_before() {
+    let served = Served::start();
+    let file = served.dir.path().join("more.toml");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    let apply = ["pools", "apply", file.to_str().unwrap()];
+    let dry_run = [&apply[..], &["--dry-run"]].concat();
+    write(
+        "[resource_classes]\nlarge = { cpu = 1, memory_mb = 64 }\n[pools.more]\nbackend = \"local\"\nmax = 3\nresource_class = \"large\"\n",
+    );
+
+    let plan = served.says(&dry_run);
+    assert!(plan.starts_with("pool more: at most 3 runners, none kept idle\nIt is new.\n"), "{plan}");
+    assert!(plan.trim_end().ends_with("Nothing was changed."), "{plan}");
+    assert_eq!(served.json(&dry_run)["plans"][0]["rungs"][0]["cpu"], 1);
+    assert_eq!(served.run(&["pools", "show", "more"]).status.code(), Some(1), "it was only planned");
+
+    assert!(served.says(&apply).contains("pool more is defined: local, at most 3 runners, none kept idle"));
+    assert_eq!(served.json(&["pools", "show", "more"])["source"], "api");
+    write("[pools.more]\nbackend = \"local\"\nmax = 4\n");
+    let plan = served.says(&dry_run);
+    assert!(plan.contains("It is there already, and would change: max 3 → 4."), "{plan}");
+    assert_eq!(served.json(&apply)["pools"][0]["max"], 4);
+
+    // One of the server's own is refused; what came before it is done, and told.
+    write("[pools.another]\nbackend = \"local\"\n[pools.small]\nbackend = \"local\"\n");
+    assert!(served.says(&dry_run).contains("this would be refused"));
+    let refused = served.run(&apply);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("pool another is defined"), "{refused:?}");
+    assert!(
+        stderr(&refused).contains("pool small: pool small is defined in the pools file"),
+        "{}",
+        stderr(&refused)
+    );
+
+    // What this server can't do, it says itself.
+    write("[pools.small]\nbackend = \"qemu\"\n");
+    assert_eq!(served.run(&dry_run).status.code(), Some(1));
+}
+
+#[test]
+fn the_doctor_looks_at_a_pools_file_as_well() {
+    let served = Served::start();
+    let told = served.says(&["doctor", "--pools", "pools.toml"]);
+    assert!(told.contains("pools.toml is sound, with 2 pools"), "{told}");
+    std::fs::write(served.dir.path().join("wrong.toml"), "[gitlab]\nurl = \"https://gitlab.com\"\n").unwrap();
+    let wrong = served.run(&["doctor", "--pools", "wrong.toml"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&wrong.stdout).into_owned();
+    assert!(told.contains("FAIL  wrong.toml:1: gitlab.token_file: is missing"), "{told}");
+}
+
+#[test]
 fn a_team_sees_what_is_its_own_and_is_told_what_is_not() {
     let served = Served::start();
     let doctor = served.run_as_team(&["doctor"]);

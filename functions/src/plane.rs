@@ -34,19 +34,26 @@ impl Plane {
     pub fn on_aws(aws: &SdkConfig, from: FromEnvironment) -> Self {
         let ledger = Arc::new(DynamoLedger::on_aws(aws, &from.table));
         let queue = Arc::new(SqsQueues::on_aws(aws, &from.queue_prefix));
-        Self::new(ledger, queue, from)
+        let secret = ServerSecret::new(from.server_secret.expose_secret().as_bytes());
+        let backends = with_ec2(without_machines(), aws, &from, &secret);
+        Self::new(ledger, queue, backends, from)
     }
 
     /// On any ledger and queue.
-    pub fn new(ledger: Arc<dyn Ledger>, queue: Arc<dyn Queue>, from: FromEnvironment) -> Self {
-        let FromEnvironment { table: _, queue_prefix: _, admin_token, server_secret, settings } = from;
+    pub fn new(
+        ledger: Arc<dyn Ledger>,
+        queue: Arc<dyn Queue>,
+        backends: Backends,
+        from: FromEnvironment,
+    ) -> Self {
+        let FromEnvironment { table: _, queue_prefix: _, admin_token, server_secret, settings, ci, url: _ } =
+            from;
         let bells = Arc::new(Bells::default());
         let control = Control::new(Parts {
             ledger,
             queue,
-            backends: Backends::default()
-                .with(BackendKind::Local, Arc::new(Elsewhere))
-                .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
+            backends,
+            ci,
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             doorbell: Arc::clone(&bells) as _,
@@ -70,4 +77,26 @@ impl Plane {
         let Self { control, gate, bells } = self;
         motorpool_http::router(HttpState { control, gate, bells, limits: http::limits() })
     }
+}
+
+/// A function has no machine of its own.
+pub fn without_machines() -> Backends {
+    Backends::default()
+        .with(BackendKind::Local, Arc::new(Elsewhere))
+        .with(BackendKind::BareMetal, Arc::new(OwnedMachines))
+}
+
+/// Machines on EC2 are told where the functions are: without that, nobody could join.
+#[cfg(feature = "ec2")]
+fn with_ec2(backends: Backends, aws: &SdkConfig, from: &FromEnvironment, secret: &ServerSecret) -> Backends {
+    use motorpool_backend_ec2::{Ec2Backend, Ec2Config};
+    let Some(server_url) = from.url.clone() else { return backends };
+    let clock = Arc::new(SystemClock);
+    let config = Ec2Config { installation: secret.installation(), server_url, ca_pem: None, clock };
+    backends.with(BackendKind::Ec2, Arc::new(Ec2Backend::new(aws, config)))
+}
+
+#[cfg(not(feature = "ec2"))]
+fn with_ec2(backends: Backends, _: &SdkConfig, _: &FromEnvironment, _: &ServerSecret) -> Backends {
+    backends
 }

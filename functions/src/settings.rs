@@ -1,6 +1,9 @@
 //! A function's settings, from its environment and nothing else. Read strictly: an error names the variable and says how it should
 //! look, and never quotes what it holds.
 
+mod ci;
+
+use motorpool_control::ports::ci::CiSystems;
 use motorpool_domain::Owner;
 use motorpool_domain::spec::Spec;
 use secrecy::SecretString;
@@ -17,6 +20,9 @@ pub struct FromEnvironment {
     /// Every control plane on one ledger has the same: a launch secret that one makes is redeemed at another.
     pub server_secret: SecretString,
     pub settings: PlaneSettings,
+    pub ci: CiSystems,
+    /// Where agents reach the functions; machines on EC2 are told.
+    pub url: Option<String>,
 }
 
 /// What stands in `MOTORPOOL_SETTINGS`; of `serve`, in its pools file.
@@ -58,6 +64,11 @@ const SETTINGS: Variable = Variable {
     looks: r#"JSON such as {"refresh_seconds":60,"sweep_seconds":300,"teams":{"team-a":["<64 hexadecimal digits>"]},"resource_classes":{"large":{"cpu":4,"memory_mb":8192}}}"#,
 };
 
+const URL: Variable = Variable {
+    name: "MOTORPOOL_URL",
+    looks: "where machines on EC2 reach these functions, beginning with https://",
+};
+
 const LAMBDA: Variable = Variable {
     name: "AWS_LAMBDA_RUNTIME_API",
     looks: "set by Lambda: this program is a function; on your machine run it with `cargo lambda watch`",
@@ -90,6 +101,12 @@ impl FromEnvironment {
             admin_token: secret(&ADMIN_TOKEN, SHORTEST_TOKEN)?,
             server_secret: secret(&SERVER_SECRET, SHORTEST_SECRET)?,
             settings: PlaneSettings::parse(&variable(SETTINGS.name).unwrap_or_else(|| "{}".to_owned()))?,
+            ci: ci::read(&variable)?,
+            url: match variable(URL.name) {
+                Some(url) if url.starts_with("https://") => Some(url.trim_end_matches('/').to_owned()),
+                Some(_) => return Err(URL.wrong("is no such address")),
+                None => None,
+            },
         })
     }
 }

@@ -15,7 +15,7 @@ use lambda_http::{Request, Service};
 use lambda_runtime::LambdaEvent;
 use motorpool_control::Caller;
 use motorpool_domain::PoolName;
-use motorpool_functions::plane::Plane;
+use motorpool_functions::plane::{Plane, without_machines};
 use motorpool_functions::routes::{Function, function_of};
 use motorpool_functions::settings::FromEnvironment;
 use motorpool_functions::{http, refresh};
@@ -170,8 +170,12 @@ async fn plane() -> Plane {
         "MOTORPOOL_SERVER_SECRET" => Some("mp_server_of_the_sample_events_0123456789".to_owned()),
         _ => None,
     });
-    let plane =
-        Plane::new(Arc::new(MemoryLedger::default()), Arc::new(InProcessQueue::default()), from.unwrap());
+    let plane = Plane::new(
+        Arc::new(MemoryLedger::default()),
+        Arc::new(InProcessQueue::default()),
+        without_machines(),
+        from.unwrap(),
+    );
     let settings =
         serde_json::from_value(json!({"backend": "bare_metal", "cleanup_cmd": "true", "max": 10})).unwrap();
     plane.control().put_pool(&Caller::Operator, PoolName::parse("metal").unwrap(), settings).await.unwrap();

@@ -103,6 +103,10 @@ impl Client {
         self.ask(request).await
     }
 
+    pub(super) async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Asked<T> {
+        self.ask(self.request(Method::PUT, path, &[]).timeout(ANSWER).json(body)).await
+    }
+
     pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Asked<T> {
         self.ask(self.request(Method::DELETE, path, query).timeout(ANSWER)).await
     }

@@ -1,7 +1,7 @@
 //! The pools: what waits, what is full, what a person must look at, who is not heard from.
 
 use motorpool_domain::runner::StateName;
-use motorpool_wire::api::{PoolView, RunnerView};
+use motorpool_wire::api::{CiView, PoolView, RunnerView};
 
 use super::Check;
 use crate::client::Client;
@@ -70,12 +70,30 @@ fn judge(pool: &PoolView, runners: &[RunnerView]) -> Vec<Check> {
             format!("`motorpool runners --pool {name} --state quarantined` says why"),
         ));
     }
+    let outdated = runners.iter().filter(|runner| runner.program_outdated).count();
+    if outdated > 0 {
+        checks.push(Check::warn(
+            format!("pool {name}: {outdated} of its runners have a runner program older than its minimum_version"),
+            "name a newer one in the pool's ec2.runner_program, or bake a new image, before the CI system refuses them",
+        ));
+    }
+    checks.extend(pool.ci.as_ref().and_then(|ci| nearly_spent(pool, ci)));
     checks.extend(runners.iter().filter_map(silent));
     if checks.is_empty() {
         checks
             .push(Check::ok(format!("pool {name}: {} of {} slots used, nothing waits", pool.used, pool.max)));
     }
     checks
+}
+
+/// Each registration is a call, and so is its removal.
+fn nearly_spent(pool: &PoolView, ci: &CiView) -> Option<Check> {
+    let left = ci.rate_remaining.filter(|left| *left < u64::from(pool.max) * 2)?;
+    let resets = ci.rate_resets_in_ms.map_or_else(String::new, |resets| format!(" for {}", span_ms(resets)));
+    Some(Check::warn(
+        format!("pool {}: {} allows only {}{resets}", pool.pool, ci.system.name(), some(left, "more call")),
+        "registrations wait until then; who else uses these credentials?",
+    ))
 }
 
 fn counted(pool: &PoolView, state: StateName) -> u32 {
@@ -121,6 +139,7 @@ mod tests {
             counts: BTreeMap::new(),
             waiting: 0,
             retired: false,
+            ci: None,
             source: "file".to_owned(),
         }
     }
@@ -139,6 +158,12 @@ mod tests {
             kept: false,
             draining: false,
             provider_id: None,
+            zone: None,
+            hourly_usd: None,
+            cost_usd: None,
+            age_ms: 0,
+            program_version: None,
+            program_outdated: false,
             why: None,
             proof: None,
             in_state_ms: 0,
@@ -160,6 +185,26 @@ mod tests {
         let checks =
             judge(&pool(), &[runner(StateName::Idle, Some(1_000)), runner(StateName::Created, None)]);
         assert_eq!(checks, [Check::ok("pool small: 1 of 3 slots used, nothing waits")]);
+    }
+
+    #[test]
+    fn a_ci_system_that_will_refuse_is_named_before_it_does() {
+        let ci = CiView {
+            system: motorpool_domain::ci::CiSystem::GitHub,
+            scope: "my-org".to_owned(),
+            rate_remaining: Some(5),
+            rate_resets_in_ms: Some(60_000),
+        };
+        let old = RunnerView { program_outdated: true, ..runner(StateName::Idle, Some(1_000)) };
+        assert_eq!(
+            warnings(&PoolView { ci: Some(ci.clone()), ..pool() }, &[old]),
+            [
+                "pool small: 1 of its runners have a runner program older than its minimum_version",
+                "pool small: github allows only 5 more calls for 1 min",
+            ]
+        );
+        let plenty = CiView { rate_remaining: Some(4_000), ..ci };
+        assert_eq!(warnings(&PoolView { ci: Some(plenty), ..pool() }, &[]), [""; 0]);
     }
 
     #[test]

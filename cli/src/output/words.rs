@@ -32,6 +32,11 @@ pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     format!("{} ago", span(now.since(at)))
 }
 
+/// Of cents, small parts matter: `$0.0312`, `$1.74`, `$1250.00`.
+pub(crate) fn dollars(amount: f64) -> String {
+    if amount < 1.0 { format!("${amount:.4}") } else { format!("${amount:.2}") }
+}
+
 /// `1 runner`, `2 runners`.
 pub(crate) fn some(count: impl Into<u64>, what: &str) -> String {
     let count = count.into();
@@ -64,6 +69,19 @@ mod tests {
         let (early, late) = (Timestamp::from_millis(1_000), Timestamp::from_millis(61_000));
         assert_eq!(ago(early, late), "1 min ago");
         assert_eq!(ago(late, early), "0.0 s ago");
+    }
+
+    #[test]
+    fn money_has_as_many_places_as_matter() {
+        for (amount, expected) in [
+            (0.0, "$0.0000"),
+            (0.03124, "$0.0312"),
+            (0.5, "$0.5000"),
+            (1.736, "$1.74"),
+            (1_250.0, "$1250.00"),
+        ] {
+            assert_eq!(dollars(amount), expected);
+        }
     }
 
     #[test]

@@ -17,7 +17,12 @@ pub(super) struct Entry<'t, 'i> {
     value: &'t Spanned<DeValue<'i>>,
 }
 
-impl<'t> Entry<'t, '_> {
+impl<'t, 'i> Entry<'t, 'i> {
+    /// A key of this table, if it is one and has it.
+    pub(super) fn child(&self, name: &str) -> Option<Entry<'t, 'i>> {
+        entry_under(self.value.get_ref().as_table()?, name, &self.key)
+    }
+
     /// The last of `keys` that this table has.
     pub(super) fn last_of(&self, keys: &[&'t str]) -> Option<&'t str> {
         let table = self.value.get_ref().as_table()?;
@@ -54,6 +59,15 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// A key of the file itself.
+pub(super) fn entry<'t, 'i>(root: &'t DeTable<'i>, name: &str) -> Option<Entry<'t, 'i>> {
+    entry_under(root, name, &Key::root())
+}
+
+fn entry_under<'t, 'i>(table: &'t DeTable<'i>, name: &str, under: &Key) -> Option<Entry<'t, 'i>> {
+    entries(table, under).into_iter().find(|entry| entry.name == name)
 }
 
 pub(super) fn entries<'t, 'i>(table: &'t DeTable<'i>, under: &Key) -> Vec<Entry<'t, 'i>> {
@@ -95,19 +109,37 @@ pub(super) fn value<T: DeserializeOwned>(entry: &Entry<'_, '_>, problems: &mut P
 
 /// A table with the fields of `T`, or everything that is wrong with it.
 pub(super) fn table<T: DeserializeOwned>(entry: &Entry<'_, '_>, problems: &mut Problems<'_>) -> Option<T> {
+    table_without(entry, &[], problems)
+}
+
+/// The same, but for those keys that somebody else reads.
+pub(super) fn table_without<T: DeserializeOwned>(
+    entry: &Entry<'_, '_>,
+    apart: &[&str],
+    problems: &mut Problems<'_>,
+) -> Option<T> {
     let before = problems.count();
-    let known = fields_of::<T>();
+    let known = [fields_of::<T>(), apart].concat();
     for field in named(entry, "{ … }", problems) {
+        if apart.contains(&field.name) {
+            continue;
+        }
         if known.contains(&field.name) {
             judge_alone::<T>(&field, problems);
         } else {
-            problems.add(field.at, &field.key, &unknown_key(field.name, known));
+            problems.add(field.at, &field.key, &unknown_key(field.name, &known));
         }
     }
     if problems.count() > before {
         return None;
     }
-    match T::deserialize(ValueDeserializer::from(entry.value.clone())) {
+    let mut whole = entry.value.clone();
+    if let DeValue::Table(table) = whole.get_mut() {
+        for key in apart {
+            table.remove(*key);
+        }
+    }
+    match T::deserialize(ValueDeserializer::from(whole)) {
         Ok(value) => Some(value),
         Err(error) => {
             match missing(&error) {

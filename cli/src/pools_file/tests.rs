@@ -1,7 +1,7 @@
 //! Pools files that do, and those that don't, with the very words that their writers get.
 
 use super::*;
-use motorpool_domain::pool::Clean;
+use motorpool_domain::pool::{BackendKind, Clean};
 
 /// As in the design, with everything else that a file can have.
 const EXAMPLE: &str = r#"
@@ -36,9 +36,15 @@ cpu = 8
 memory_mb = 16384
 "#;
 
+const BUILT_IN: &str = if pools::EC2_IS_BUILT_IN {
+    "\"local\", \"bare_metal\" and \"ec2\""
+} else {
+    "\"local\" and \"bare_metal\""
+};
+
 #[test]
 fn the_designs_example_is_read() {
-    let file = parse(EXAMPLE, "pools.toml").unwrap();
+    let file = parse(EXAMPLE, "pools.toml", Path::new("")).unwrap();
     assert_eq!((file.refresh, file.sweep), (Duration::from_secs(10), Duration::from_secs(60)));
     assert_eq!(file.resource_classes["large"], Spec { cpu: 4, memory_mb: 8192 });
     let mut token = [0; 32];
@@ -54,7 +60,7 @@ fn the_designs_example_is_read() {
 
 #[test]
 fn an_empty_file_has_defaults_and_no_pools() {
-    let file = parse("", "pools.toml").unwrap();
+    let file = parse("", "pools.toml", Path::new("")).unwrap();
     assert_eq!((file.refresh, file.sweep), (Duration::from_secs(30), Duration::from_secs(300)));
     assert!(file.pools.is_empty() && file.teams.is_empty());
 }
@@ -73,7 +79,7 @@ fn each_mistake_is_named_with_its_line_and_what_is_allowed() {
         ("refresh_second = 30", "p:1: refresh_second: unknown key; did you mean refresh_seconds?"),
         (
             "x = 1",
-            "p:1: x: unknown key; known are refresh_seconds, sweep_seconds, resource_classes, teams, pools",
+            "p:1: x: unknown key; known are refresh_seconds, sweep_seconds, resource_classes, teams, github, gitlab, pools",
         ),
         (
             "[pools.small]\nbackend = \"local\"\n\nidle_minute = 5",
@@ -132,8 +138,10 @@ fn each_mistake_is_named_with_its_line_and_what_is_allowed() {
             "p:1: pools.Small: a pool's name must be 1 to 48 of a-z, 0-9 and '-', starting with a letter or digit",
         ),
         (
-            "[pools.small]\n\nbackend = \"ec2\"",
-            "p:3: pools.small.backend: backend \"ec2\" is not built into this binary; it has \"local\" and \"bare_metal\"",
+            "[pools.small]\n\nbackend = \"proxmox\"",
+            &format!(
+                "p:3: pools.small.backend: backend \"proxmox\" is not built into this binary; it has {BUILT_IN}"
+            ),
         ),
         (
             "[pools.small]\nbackend = \"local\"\ndispatch = \"hook\"",
@@ -168,7 +176,7 @@ fn each_mistake_is_named_with_its_line_and_what_is_allowed() {
             "p:2: pools.macs.cleanup_cmd: is needed: clean = \"cleanup\" proves that it ran",
         ),
     ] {
-        let error = parse(text, "p").unwrap_err();
+        let error = parse(text, "p", Path::new("")).unwrap_err();
         assert_eq!(error.to_string(), expected, "\n{text}");
     }
 }
@@ -186,12 +194,13 @@ backend = "qemu"
 max = 0
 "#;
     assert_eq!(
-        parse(text, "pools.toml").unwrap_err().to_string(),
+        parse(text, "pools.toml", Path::new("")).unwrap_err().to_string(),
         "pools.toml:1: refresh_seconds: must be from 1 to 86400, is 0\n\
          pools.toml:4: pools.small.mx: unknown key; did you mean max?\n\
          pools.toml:5: pools.small.min_idle: invalid type: string \"none\", expected a whole number, 0 or above\n\
-         pools.toml:7: pools.big.backend: backend \"qemu\" is not built into this binary; it has \"local\" and \"bare_metal\"\n\
+         pools.toml:7: pools.big.backend: backend \"qemu\" is not built into this binary; it has BUILT_IN\n\
          pools.toml:8: pools.other.backend: is missing"
+            .replace("BUILT_IN", BUILT_IN)
     );
 }
 

@@ -1,14 +1,15 @@
-//! `pools`: all pools in a table, or one in full.
+//! `pools`: all pools in a table, or one in full. How they are defined is in `apply`.
 
 use motorpool_domain::runner::StateName;
-use motorpool_wire::api::PoolView;
+use motorpool_wire::api::{CiView, PoolView};
 
+use super::apply;
 use crate::args::{PoolsArgs, PoolsVerb};
 use crate::client::Client;
 use crate::errors::Failure;
 use crate::output::Report;
 use crate::output::table::{facts, table};
-use crate::output::words::some;
+use crate::output::words::{some, span_ms};
 
 pub(crate) async fn run(args: PoolsArgs) -> Result<Report, Failure> {
     let PoolsArgs { connect, verb } = args;
@@ -16,6 +17,7 @@ pub(crate) async fn run(args: PoolsArgs) -> Result<Report, Failure> {
     match verb {
         None => Ok(Report::of(client.pools().await?, |page| list(&page.pools))),
         Some(PoolsVerb::Show { pool }) => Ok(Report::of(client.pool(&pool).await?, one)),
+        Some(PoolsVerb::Apply { file, dry_run }) => apply::run(&client, &file, dry_run).await,
     }
 }
 
@@ -82,12 +84,25 @@ fn one(pool: &PoolView) -> String {
         ("kept idle", Some(format!("at least {}", pool.min_idle)).filter(|_| pool.min_idle > 0)),
         ("runners", Some(if counts.is_empty() { "none".to_owned() } else { counts.join(", ") })),
         ("waiting", Some(waiting)),
+        ("registers with", pool.ci.as_ref().map(registers_with)),
         (
             "defined in",
             Some(if pool.source == "file" { "the pools file".to_owned() } else { pool.source.clone() }),
         ),
     ]);
     [vec![text], notes(pool)].concat().join("\n")
+}
+
+fn registers_with(ci: &CiView) -> String {
+    let CiView { system, scope, rate_remaining, rate_resets_in_ms } = ci;
+    let place = format!("{} {scope}", system.name());
+    match (rate_remaining, rate_resets_in_ms) {
+        (Some(left), Some(resets)) => {
+            format!("{place}; {} left until it resets in {}", some(*left, "call"), span_ms(*resets))
+        }
+        (Some(left), None) => format!("{place}; {} left", some(*left, "call")),
+        (None, _) => place,
+    }
 }
 
 fn counted(pool: &PoolView, state: StateName) -> u32 {
@@ -119,6 +134,7 @@ mod tests {
             counts: counts.into_iter().map(|(state, count)| (state.to_owned(), count)).collect(),
             waiting: 4,
             retired: true,
+            ci: None,
             source: "file".to_owned(),
         }
     }
@@ -140,9 +156,18 @@ mod tests {
 
     #[test]
     fn one_pool_names_the_states_that_its_runners_are_in() {
-        let text = one(&pool("macs"));
+        let ci = CiView {
+            system: motorpool_domain::ci::CiSystem::GitHub,
+            scope: "my-org".to_owned(),
+            rate_remaining: Some(4_990),
+            rate_resets_in_ms: Some(600_000),
+        };
+        let text = one(&PoolView { ci: Some(ci), ..pool("macs") });
+        assert!(text.contains("github my-org; 4990 calls left until it resets in 10 min"), "{text}");
         assert!(
-            text.contains("runners     1 created, 1 resetting, 2 idle, 1 claimed, 3 running, 1 quarantined"),
+            text.contains(
+                "runners         1 created, 1 resetting, 2 idle, 1 claimed, 3 running, 1 quarantined"
+            ),
             "{text}"
         );
     }

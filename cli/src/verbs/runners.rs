@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::errors::Failure;
 use crate::output::Report;
 use crate::output::table::{facts, table};
-use crate::output::words::span_ms;
+use crate::output::words::{dollars, span_ms};
 
 pub(crate) async fn run(args: RunnersArgs) -> Result<Report, Failure> {
     let RunnersArgs { connect, filter, verb } = args;
@@ -59,23 +59,84 @@ fn list(runners: &[RunnerView]) -> String {
     if runners.is_empty() {
         return "There are no such runners.".to_owned();
     }
+    let bought = runners.iter().any(|runner| runner.zone.is_some() || runner.hourly_usd.is_some());
+    let told = runners.iter().any(|runner| runner.program_version.is_some());
+    let header = columns(
+        ["RUNNER", "POOL", "STATE", "FOR", "SEEN"],
+        bought.then_some(["TYPE", "USAGE", "ZONE", "AGE", "COST"]),
+        told.then_some("PROGRAM"),
+        "CLAIM",
+    );
     let rows = runners.iter().map(|runner| {
-        vec![
-            runner.runner.to_string(),
-            runner.pool.to_string(),
-            if runner.draining { format!("{}, draining", runner.state) } else { runner.state.to_string() },
-            span_ms(runner.in_state_ms),
-            runner.seen_ms_ago.map_or_else(|| "never".to_owned(), |ago| format!("{} ago", span_ms(ago))),
-            runner.claim.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
-        ]
+        let state = runner.state.to_string();
+        columns(
+            [
+                runner.runner.to_string(),
+                runner.pool.to_string(),
+                if runner.draining { format!("{state}, draining") } else { state },
+                span_ms(runner.in_state_ms),
+                seen(runner),
+            ],
+            bought.then(|| {
+                [
+                    runner.instance_type.clone(),
+                    runner.usage.clone(),
+                    or_dash(runner.zone.clone()),
+                    span_ms(runner.age_ms),
+                    or_dash(runner.cost_usd.map(dollars)),
+                ]
+            }),
+            told.then(|| or_dash(program(runner))),
+            or_dash(runner.claim.as_ref().map(ToString::to_string)),
+        )
     });
-    let mut text = table(&["RUNNER", "POOL", "STATE", "FOR", "SEEN", "CLAIM"], rows);
+    let mut text = table(&header, rows);
+    if let Some(spent) = spent(runners) {
+        text.push_str(&format!("\n{spent}"));
+    }
     for runner in runners.iter().filter(|runner| runner.state == StateName::Quarantined) {
         let why = runner.why.as_deref().unwrap_or("the reason is not known");
         text.push_str(&format!("\n{}: quarantined, {why}; when it is well again: ", runner.runner));
         text.push_str(&format!("`motorpool runners release {}`", runner.runner));
     }
+    for runner in runners.iter().filter(|runner| runner.program_outdated) {
+        text.push_str(&format!(
+            "\n{}: its runner program is older than pool {}'s minimum_version",
+            runner.runner, runner.pool
+        ));
+    }
     text
+}
+
+/// What is always shown, what machines from a provider have beside it, what those with a CI system have, and the claim.
+fn columns<T>(always: [T; 5], bought: Option<[T; 5]>, program: Option<T>, claim: T) -> Vec<T> {
+    always.into_iter().chain(bought.into_iter().flatten()).chain(program).chain([claim]).collect()
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+fn seen(runner: &RunnerView) -> String {
+    runner.seen_ms_ago.map_or_else(|| "never".to_owned(), |ago| format!("{} ago", span_ms(ago)))
+}
+
+fn program(runner: &RunnerView) -> Option<String> {
+    let version = runner.program_version.as_ref()?;
+    Some(if runner.program_outdated { format!("{version}, outdated") } else { version.clone() })
+}
+
+/// Of those that are shown and have a price. Machines that are gone cost nothing more.
+fn spent(runners: &[RunnerView]) -> Option<String> {
+    let priced: Vec<&RunnerView> = runners.iter().filter(|runner| runner.hourly_usd.is_some()).collect();
+    if priced.is_empty() {
+        return None;
+    }
+    let live = |runner: &&&RunnerView| runner.state != StateName::Terminated;
+    // Of nothing, `sum` makes a zero below zero.
+    let hourly = priced.iter().filter(live).filter_map(|runner| runner.hourly_usd).fold(0.0, |a, b| a + b);
+    let so_far = priced.iter().filter_map(|runner| runner.cost_usd).fold(0.0, |a, b| a + b);
+    Some(format!("About {} an hour together, {} so far.", dollars(hourly), dollars(so_far)))
 }
 
 fn one(runner: &RunnerView) -> String {
@@ -87,15 +148,19 @@ fn one(runner: &RunnerView) -> String {
         ("clean because", runner.proof.clone()),
         ("claim", runner.claim.as_ref().map(ToString::to_string)),
         ("epoch", Some(runner.epoch.to_string())),
-        (
-            "seen",
-            Some(
-                runner.seen_ms_ago.map_or_else(|| "never".to_owned(), |ago| format!("{} ago", span_ms(ago))),
-            ),
-        ),
+        ("seen", Some(seen(runner))),
         ("threshold", runner.threshold_in_ms.map(|left| format!("in {}", span_ms(left)))),
         ("hardware", Some(format!("{}, {} CPUs, {} MB", runner.instance_type, runner.cpu, runner.memory_mb))),
         ("usage", Some(runner.usage.clone())),
+        ("zone", runner.zone.clone()),
+        ("age", Some(span_ms(runner.age_ms))),
+        (
+            "cost",
+            runner.cost_usd.zip(runner.hourly_usd).map(|(so_far, hourly)| {
+                format!("about {} so far, at {} an hour", dollars(so_far), dollars(hourly))
+            }),
+        ),
+        ("runner program", program(runner)),
         ("provider's id", runner.provider_id.clone()),
         ("kept", runner.kept.then(|| "yes: it is cleaned, never terminated for its own sake".to_owned())),
         ("draining", runner.draining.then(|| "yes: it goes once its holder is done".to_owned())),
@@ -148,6 +213,12 @@ mod tests {
             kept: true,
             draining: false,
             provider_id: None,
+            zone: None,
+            hourly_usd: None,
+            cost_usd: None,
+            age_ms: 7_200_000,
+            program_version: None,
+            program_outdated: false,
             why: Some("its cleanup failed 3 times".to_owned()),
             proof: None,
             in_state_ms: 65_000,
@@ -164,6 +235,36 @@ mod tests {
              mac-01  macs  quarantined  1 min 5 s  2.0 s ago  -\n\
              mac-01: quarantined, its cleanup failed 3 times; when it is well again: `motorpool runners release mac-01`"
         );
+    }
+
+    #[test]
+    fn machines_of_a_provider_show_what_they_are_and_cost() {
+        let bought = RunnerView {
+            runner: RunnerId::parse("r-abc-0").unwrap(),
+            instance_type: "c6a.xlarge".to_owned(),
+            usage: "spot".to_owned(),
+            zone: Some("eu-central-1a".to_owned()),
+            hourly_usd: Some(0.08),
+            cost_usd: Some(0.16),
+            program_version: Some("2.300.0".to_owned()),
+            program_outdated: true,
+            kept: false,
+            ..runner(StateName::Idle)
+        };
+        assert_eq!(
+            list(&[bought.clone(), RunnerView { why: None, ..runner(StateName::Idle) }]),
+            "RUNNER   POOL  STATE  FOR        SEEN       TYPE        USAGE      ZONE           AGE  COST     PROGRAM            CLAIM\n\
+             r-abc-0  macs  idle   1 min 5 s  2.0 s ago  c6a.xlarge  spot       eu-central-1a  2 h  $0.1600  2.300.0, outdated  -\n\
+             mac-01   macs  idle   1 min 5 s  2.0 s ago  mac         on-demand  -              2 h  -        -                  -\n\
+             About $0.0800 an hour together, $0.1600 so far.\n\
+             r-abc-0: its runner program is older than pool macs's minimum_version"
+        );
+        let shown = one(&bought);
+        for line in ["about $0.1600 so far, at $0.0800 an hour", "2.300.0, outdated", "eu-central-1a"] {
+            assert!(shown.contains(line), "{shown}");
+        }
+        let gone = RunnerView { state: StateName::Terminated, ..bought };
+        assert!(list(&[gone]).contains("About $0.0000 an hour together, $0.1600 so far."));
     }
 
     #[test]

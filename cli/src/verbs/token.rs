@@ -30,7 +30,8 @@ mod tests {
         let report = run();
         let lines =
             report.words.lines().skip_while(|line| !line.contains("[teams.")).collect::<Vec<_>>().join("\n");
-        let file = pools_file::parse(&lines.replace("NAME", "web"), "pools.toml").unwrap();
+        let file =
+            pools_file::parse(&lines.replace("NAME", "web"), "pools.toml", std::path::Path::new("")).unwrap();
         let sha256: [u8; 32] = Sha256::digest(report.json["token"].as_str().unwrap().as_bytes()).into();
         assert_eq!(file.teams.values().flatten().collect::<Vec<_>>(), [&sha256]);
     }

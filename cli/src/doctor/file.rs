@@ -1,0 +1,99 @@
+//! A pools file as `serve` of this very binary would take it: what is wrong in it, what is built in, which credentials it has.
+
+use std::path::Path;
+
+use motorpool_domain::pool::BackendKind;
+
+use super::Check;
+use crate::errors::chain;
+use crate::output::words::some;
+use crate::pools_file::{
+    self, CiCredentials, GitHubCredentials, GitHubLogin, GitLabCredentials, PoolsFileError,
+};
+
+pub(super) fn look(path: &Path) -> Vec<Check> {
+    let file = match pools_file::load(path) {
+        Ok(file) => file,
+        Err(PoolsFileError::Wrong(problems)) => {
+            return problems.iter().map(|problem| Check::fail(problem.to_string(), "")).collect();
+        }
+        Err(error @ PoolsFileError::Unreadable { .. }) => return vec![Check::fail(chain(&error), "")],
+    };
+    let pools = some(u64::try_from(file.pools.len()).unwrap_or(u64::MAX), "pool");
+    let mut checks = vec![Check::ok(format!("{} is sound, with {pools}", path.display()))];
+    let on_ec2 = file.pools.values().filter(|rules| rules.backend == BackendKind::Ec2).count();
+    if on_ec2 > 0 {
+        checks.push(ec2(on_ec2, |name| std::env::var_os(name).is_some()));
+    }
+    checks.extend(credentials(&file.ci));
+    checks
+}
+
+/// The feature is there, or the file would not have been sound. Credentials are looked for by the AWS SDK itself, in more places than
+/// could be named here.
+fn ec2(pools: usize, is_set: impl Fn(&str) -> bool) -> Check {
+    let what = format!("EC2 is built in, and {pools} of the pools use it");
+    if ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().any(is_set) {
+        return Check::ok(what);
+    }
+    Check::warn(
+        format!("{what}; no region is set here"),
+        "set AWS_REGION for `motorpool serve`, unless its AWS configuration has one",
+    )
+}
+
+fn credentials(ci: &CiCredentials) -> Vec<Check> {
+    let CiCredentials { github, gitlab } = ci;
+    let github = github.as_ref().map(|GitHubCredentials { api_url, login }| {
+        let place = api_url.as_deref().unwrap_or("github.com");
+        let how = match login {
+            GitHubLogin::App { app_id, installation_id: Some(installation), .. } => {
+                format!("the App {app_id}, installation {installation}")
+            }
+            GitHubLogin::App { app_id, installation_id: None, .. } => format!("the App {app_id}"),
+            GitHubLogin::Token(_) => "a token".to_owned(),
+        };
+        Check::ok(format!("credentials for {place}: {how}"))
+    });
+    let gitlab = gitlab
+        .as_ref()
+        .map(|GitLabCredentials { url, token: _ }| Check::ok(format!("credentials for {url}: a token")));
+    github.into_iter().chain(gitlab).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_sound_file_is_told_with_its_credentials_and_a_wrong_one_line_by_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pools, token) = (dir.path().join("pools.toml"), dir.path().join("token"));
+        std::fs::write(&token, "x").unwrap();
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&pools, "[github]\ntoken_file = \"token\"\n[pools.small]\nbackend = \"local\"\n")
+            .unwrap();
+        let told: Vec<(Verdict, String)> =
+            look(&pools).into_iter().map(|check| (check.verdict, check.what)).collect();
+        assert_eq!(
+            told,
+            [
+                (Verdict::Ok, format!("{} is sound, with 1 pool", pools.display())),
+                (Verdict::Ok, "credentials for github.com: a token".to_owned()),
+            ]
+        );
+        std::fs::write(&pools, "[pools.small]\nbackend = \"lokal\"\nmx = 1\n").unwrap();
+        let wrong = look(&pools);
+        assert_eq!(wrong.len(), 2);
+        assert!(wrong.iter().all(|check| check.verdict == Verdict::Fail), "{wrong:?}");
+        assert!(look(&dir.path().join("none"))[0].what.contains("cannot read the pools file"));
+    }
+
+    #[test]
+    fn a_region_is_asked_for() {
+        assert_eq!(ec2(1, |name| name == "AWS_REGION").verdict, Verdict::Ok);
+        assert_eq!(ec2(1, |_| false).verdict, Verdict::Warn);
+    }
+}

@@ -1,0 +1,167 @@
+//! What the control plane signs in to CI systems with: the tables `[github]` and `[gitlab]`. The secrets are in files of their own, which
+//! nobody else on the host may read; they are never part of the pools file.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::problem::Problems;
+use super::strict::{self, Entry};
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CiCredentials {
+    pub(crate) github: Option<GitHubCredentials>,
+    pub(crate) gitlab: Option<GitLabCredentials>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct GitHubCredentials {
+    /// Of a GitHub Enterprise Server; else GitHub's own.
+    pub(crate) api_url: Option<String>,
+    pub(crate) login: GitHubLogin,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum GitHubLogin {
+    App {
+        app_id: u64,
+        private_key: SecretString,
+        /// Looked up where it is not given.
+        installation_id: Option<u64>,
+    },
+    Token(SecretString),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct GitLabCredentials {
+    pub(crate) url: String,
+    pub(crate) token: SecretString,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GitHubTable {
+    app_id: Option<u64>,
+    private_key_file: Option<PathBuf>,
+    installation_id: Option<u64>,
+    token_file: Option<PathBuf>,
+    api_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GitLabTable {
+    url: String,
+    token_file: PathBuf,
+}
+
+pub(super) fn github(
+    entry: &Entry<'_, '_>,
+    dir: &Path,
+    problems: &mut Problems<'_>,
+) -> Option<GitHubCredentials> {
+    let GitHubTable { app_id, private_key_file, installation_id, token_file, api_url } =
+        strict::table(entry, problems)?;
+    let api_url = match api_url {
+        Some(url) => Some(address(entry, "api_url", url, problems)?),
+        None => None,
+    };
+    let mut wrong = |key: &str, what: &str| {
+        problems.add(entry.line_of(&[key]), &entry.key.then(key), what);
+    };
+    let login = match (app_id, private_key_file, token_file) {
+        (Some(app_id), Some(file), None) => GitHubLogin::App {
+            app_id,
+            private_key: secret(entry, "private_key_file", dir, &file, problems)?,
+            installation_id,
+        },
+        (None, None, Some(file)) => {
+            if installation_id.is_some() {
+                wrong("installation_id", "is of a GitHub App, and token_file is none; leave one out");
+                return None;
+            }
+            GitHubLogin::Token(secret(entry, "token_file", dir, &file, problems)?)
+        }
+        (Some(_), None, None) => {
+            wrong("private_key_file", "is missing: a GitHub App has an app_id and a private key");
+            return None;
+        }
+        (None, Some(_), None) => {
+            wrong("app_id", "is missing: a GitHub App has an app_id and a private key");
+            return None;
+        }
+        (None, None, None) => {
+            wrong(
+                "app_id",
+                "is missing, and so is token_file: give app_id and private_key_file, or token_file",
+            );
+            return None;
+        }
+        (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+            wrong("token_file", "is given beside a GitHub App; leave one out");
+            return None;
+        }
+    };
+    Some(GitHubCredentials { api_url, login })
+}
+
+pub(super) fn gitlab(
+    entry: &Entry<'_, '_>,
+    dir: &Path,
+    problems: &mut Problems<'_>,
+) -> Option<GitLabCredentials> {
+    let GitLabTable { url, token_file } = strict::table(entry, problems)?;
+    let url = address(entry, "url", url, problems);
+    let token = secret(entry, "token_file", dir, &token_file, problems);
+    Some(GitLabCredentials { url: url?, token: token? })
+}
+
+/// The client looks closer; this is for what is plainly wrong, with its line.
+fn address(entry: &Entry<'_, '_>, key: &str, url: String, problems: &mut Problems<'_>) -> Option<String> {
+    if url.starts_with("https://") || url.starts_with("http://") {
+        return Some(url);
+    }
+    problems.add(
+        entry.line_of(&[key]),
+        &entry.key.then(key),
+        "must be an address, such as https://ci.example.com",
+    );
+    None
+}
+
+fn secret(
+    entry: &Entry<'_, '_>,
+    key: &str,
+    dir: &Path,
+    file: &Path,
+    problems: &mut Problems<'_>,
+) -> Option<SecretString> {
+    let path = dir.join(file);
+    match read_private(&path) {
+        Ok(secret) => Some(secret),
+        Err(why) => {
+            let what = format!("{}: {why}", path.display());
+            problems.add(entry.line_of(&[key]), &entry.key.then(key), &what);
+            None
+        }
+    }
+}
+
+/// A secret that others can read may be known already.
+fn read_private(path: &Path) -> Result<SecretString, String> {
+    let found = std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?;
+    if found.permissions().mode() & 0o077 != 0 {
+        return Err(
+            "others on this host can read it; replace the secret if they may have, and close the file \
+                    (chmod 600)"
+                .to_owned(),
+        );
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    match text.trim() {
+        "" => Err("is empty".to_owned()),
+        secret => Ok(SecretString::from(secret)),
+    }
+}
