@@ -19,6 +19,16 @@ pub(crate) enum Side {
     After,
 }
 
+/// Whom a call goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Toward {
+    Ledger,
+    Queue,
+    Provider,
+    /// Also the provider: an order for machines.
+    Launch,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
     made: u64,
@@ -29,6 +39,7 @@ pub(crate) struct Gates {
 struct Slot {
     task: u64,
     side: Side,
+    toward: Toward,
     open: bool,
     waker: Option<Waker>,
 }
@@ -42,8 +53,8 @@ impl Gates {
     }
 
     /// Whose gate it is, and where that call is.
-    pub(crate) fn waiting(&self, id: u64) -> Option<(u64, Side)> {
-        self.closed.get(&id).map(|slot| (slot.task, slot.side))
+    pub(crate) fn waiting(&self, id: u64) -> Option<(u64, Side, Toward)> {
+        self.closed.get(&id).map(|slot| (slot.task, slot.side, slot.toward))
     }
 }
 
@@ -53,12 +64,13 @@ pub(crate) struct Gate {
     ground: Arc<Ground>,
     wait_ms: u64,
     side: Side,
+    toward: Toward,
     id: Option<u64>,
 }
 
 impl Gate {
-    pub(crate) fn new(ground: &Arc<Ground>, wait_ms: u64, side: Side) -> Self {
-        Self { ground: Arc::clone(ground), wait_ms, side, id: None }
+    pub(crate) fn new(ground: &Arc<Ground>, wait_ms: u64, side: Side, toward: Toward) -> Self {
+        Self { ground: Arc::clone(ground), wait_ms, side, toward, id: None }
     }
 }
 
@@ -72,8 +84,13 @@ impl Future for Gate {
             let id = {
                 let mut gates = self.ground.gates();
                 gates.made += 1;
-                let slot =
-                    Slot { task: acting.task, side: self.side, open: false, waker: Some(cx.waker().clone()) };
+                let slot = Slot {
+                    task: acting.task,
+                    side: self.side,
+                    toward: self.toward,
+                    open: false,
+                    waker: Some(cx.waker().clone()),
+                };
                 let id = gates.made;
                 gates.closed.insert(id, slot);
                 id

@@ -12,6 +12,7 @@ mod ledger;
 mod oracle;
 mod people;
 mod planes;
+mod plot;
 mod provider;
 mod queue;
 mod scale;
@@ -27,6 +28,8 @@ pub use faults::{Fault, Fired};
 pub use ledger::Engine;
 pub use verdict::Violation;
 
+use calls::Kind;
+use plot::{CrashAt, Plot};
 use scale::Scale;
 use story::Story;
 use world::World;
@@ -39,6 +42,48 @@ pub struct Run {
     pub violation: Option<Violation>,
     /// Empty, unless it was asked for.
     pub trace: String,
+}
+
+/// Where a control plane is to crash, in a world in which nothing else goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    /// At the nth call of provision, before it arrives or before its answer does.
+    Provision(u64),
+    /// At the nth call of refresh, after provision crashed with its launch under way.
+    Refresh(u64),
+    /// At the nth call of refresh, after provision crashed when its launch had been made and the answer was under way.
+    RefreshAfterLaunch(u64),
+}
+
+/// Nothing, if there is no such call.
+pub fn run_crashing(seed: u64, crash: Crash) -> Option<Run> {
+    crashing(seed, crash, Story::default())
+}
+
+/// What led to the broken invariant.
+pub fn story_of_crash(seed: u64, crash: Crash) -> String {
+    let Some(run) = crashing(seed, crash, Story::listening()) else {
+        return format!("seed {seed}, {crash:?}: no such call");
+    };
+    match &run.violation {
+        Some(violation) => {
+            format!("seed {seed}, {crash:?}: {}", story::short(violation, &run.trace, "the same test"))
+        }
+        None => format!("seed {seed}, {crash:?}: no invariant is broken"),
+    }
+}
+
+fn crashing(seed: u64, crash: Crash, story: Story) -> Option<Run> {
+    let all = |kind, nth| CrashAt { kind, at_launches_only: false, nth };
+    let launch = |nth| CrashAt { kind: Kind::Provision, at_launches_only: true, nth };
+    let crashes = match crash {
+        Crash::Provision(nth) => vec![all(Kind::Provision, nth)],
+        Crash::Refresh(nth) => vec![launch(1), all(Kind::Refresh, nth)],
+        Crash::RefreshAfterLaunch(nth) => vec![launch(4), all(Kind::Refresh, nth)],
+    };
+    let mut world = World::new(seed, Engine::Memory, scale::SMALL, story, Plot::Crashes(crashes));
+    world.run();
+    world.has_crashed().then(|| told(seed, &world))
 }
 
 /// Two simulated hours.
@@ -80,8 +125,12 @@ fn run_telling(seed: u64, engine: Engine, story: Story) -> Run {
         Engine::Memory => scale::FULL,
         Engine::Embedded => scale::SMALL,
     };
-    let mut world = World::new(seed, engine, scale, story);
+    let mut world = World::new(seed, engine, scale, story, Plot::Drawn);
     world.run();
+    told(seed, &world)
+}
+
+fn told(seed: u64, world: &World) -> Run {
     let violation = world.ground.oracle().violation().cloned();
     Run {
         seed,

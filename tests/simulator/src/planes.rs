@@ -3,9 +3,10 @@
 
 use super::calls::{Call, Caller, Kind, Reply, UseCase};
 use super::faults::Fault;
-use super::gate::Side;
+use super::gate::{Side, Toward};
 use super::ground::{Acting, Ground};
 use motorpool_control::ports::backend::{Backend, Backends, OwnedMachines};
+use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SeededEntropy;
@@ -26,7 +27,8 @@ pub(crate) struct Common {
     pub(crate) ground: Arc<Ground>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) queue: Arc<dyn Queue>,
-    pub(crate) provider: Arc<dyn Backend>,
+    pub(crate) plain: Arc<dyn Backend>,
+    pub(crate) cloud: Arc<dyn Backend>,
     pub(crate) refresh: Duration,
     pub(crate) sweep: Duration,
 }
@@ -39,8 +41,10 @@ impl Common {
             ledger: Arc::clone(&self.ledger),
             queue: Arc::clone(&self.queue),
             backends: Backends::default()
-                .with(BackendKind::Local, Arc::clone(&self.provider))
+                .with(BackendKind::Local, Arc::clone(&self.plain))
+                .with(BackendKind::Ec2, Arc::clone(&self.cloud))
                 .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
+            ci: CiSystems::default(),
             clock: Arc::clone(&self.ground.clock) as Arc<dyn Clock>,
             entropy: Arc::new(SeededEntropy::new(seed)),
             doorbell: Arc::new(NoDoorbell),
@@ -68,6 +72,15 @@ struct Task {
     kind: Kind,
     caller: Caller,
     use_case: UseCase,
+}
+
+/// Where a use case stands, at a gate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing {
+    pub(crate) plane: usize,
+    pub(crate) kind: Kind,
+    pub(crate) side: Side,
+    pub(crate) toward: Toward,
 }
 
 /// A use case that came to its end, or was cut off.
@@ -129,9 +142,9 @@ impl Planes {
     }
 
     /// The plane whose call waits at this gate.
-    pub(crate) fn at_gate(&self, gate: u64) -> Option<(usize, Side)> {
-        let (task, side) = self.common.ground.gates().waiting(gate)?;
-        self.tasks.get(&task).map(|task| (task.plane, side))
+    pub(crate) fn at_gate(&self, gate: u64) -> Option<Standing> {
+        let (task, side, toward) = self.common.ground.gates().waiting(gate)?;
+        self.tasks.get(&task).map(|task| Standing { plane: task.plane, kind: task.kind, side, toward })
     }
 
     /// All that it was doing is gone, half done or not. Who waits for it will notice.

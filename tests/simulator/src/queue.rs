@@ -2,7 +2,7 @@
 //! after its effect is durable (invariant 9) is checked here.
 
 use super::faults::Fault;
-use super::gate::{Gate, Side};
+use super::gate::{Gate, Side, Toward};
 use super::ground::Ground;
 use super::weather::Wind;
 use async_trait::async_trait;
@@ -58,7 +58,7 @@ impl SimQueue {
 
     async fn travels(&self, side: Side) {
         let wait_ms = self.ground.chance().skewed(3, 1_500);
-        Gate::new(&self.ground, wait_ms, side).await;
+        Gate::new(&self.ground, wait_ms, side, Toward::Queue).await;
     }
 
     fn lines(&self) -> MutexGuard<'_, BTreeMap<String, Line>> {

@@ -50,7 +50,7 @@ pub(crate) const SMALL: Scale = Scale {
 pub(crate) const METAL: &str = "metal";
 
 impl Scale {
-    /// Machines that are replaced, machines that are cleaned and kept warm, and machines of the operator's own.
+    /// Machines of a cloud, replaced in the one pool and cleaned in the other; plain ones, kept warm; and machines of the operator's own.
     pub(crate) fn pools(&self) -> Vec<Pool> {
         let limits = json!({
             "dispatch": "claim",
@@ -71,12 +71,23 @@ impl Scale {
             "deregister_cmd": "deregister",
             "cleanup_cmd": "clean",
         });
-        let burst = json!({"backend": "local", "clean": "replace", "max": self.max});
+        let ec2 = json!({
+            "image": "ami-0123456789abcdef0",
+            "subnets": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1", "subnet-0123456789abcdef2"],
+            "security_groups": ["sg-0123456789abcdef0"],
+            "on_demand_fallback": true,
+        });
+        let burst =
+            json!({"backend": "ec2", "ec2": ec2, "usage": "spot", "clean": "replace", "max": self.max});
+        let spot = json!({
+            "backend": "ec2", "ec2": ec2, "usage": "spot", "clean": "cleanup", "max": self.max, "min_idle": 1,
+            "run_cmd": "take jobs",
+        });
         let warm = json!({
             "backend": "local", "clean": "cleanup", "max": self.max, "min_idle": self.min_idle, "run_cmd": "take jobs",
         });
         let metal = json!({"backend": "bare_metal", "clean": "cleanup", "max": self.metals});
-        [("burst", burst), ("warm", warm), (METAL, metal)]
+        [("burst", burst), ("spot", spot), ("warm", warm), (METAL, metal)]
             .into_iter()
             .map(|(name, own)| Pool {
                 name: PoolName::parse(name).expect("a pool's name"),

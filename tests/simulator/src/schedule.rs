@@ -3,9 +3,9 @@
 use super::calls::{Call, Caller, Reply};
 use super::host::HostEvent;
 use super::ledger::Write;
-use super::provider::LateLaunch;
+use super::provider::LateOrder;
 use motorpool_control::ports::clock::Clock;
-use motorpool_domain::{RunnerId, Timestamp};
+use motorpool_domain::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,11 +39,15 @@ pub(crate) enum Event {
     },
     /// A write whose sender has given up or is gone reaches the ledger all the same.
     LateWrite(Box<Write>),
-    /// And so does a launch reach the provider.
-    LateLaunch(Box<LateLaunch>),
+    /// And so does an order reach the provider.
+    LateOrder(Box<LateOrder>),
     /// The provider's machine starts, or stops.
-    PowerOn(RunnerId),
-    PowerOff(RunnerId),
+    PowerOn(String),
+    PowerOff(String),
+    /// The cloud wants a machine back, or may.
+    Notice,
+    /// It takes this one, which it said was likely, with the usual notice.
+    Interrupt(String),
     /// Something happens to a machine by itself.
     Mishap,
     Operator,

@@ -1,6 +1,7 @@
 //! How likely each fault is at each moment: always a little, much in storms that are drawn from the seed, never once faults stop.
 
 use super::chance::Chance;
+use super::provider::Short;
 
 /// What a storm makes worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +19,13 @@ pub(crate) enum Wind {
     ProviderMute,
     NetworkLossy,
     Crashes,
+    /// While an order for machines is on its way, or its answer.
+    CrashesAtLaunch,
     TasksFail,
 }
 
 impl Wind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::LedgerThrottled,
         Self::LedgerAnswersLost,
         Self::LedgerConflicts,
@@ -36,6 +39,7 @@ impl Wind {
         Self::ProviderMute,
         Self::NetworkLossy,
         Self::Crashes,
+        Self::CrashesAtLaunch,
         Self::TasksFail,
     ];
 
@@ -55,6 +59,7 @@ impl Wind {
             Self::ProviderMute => (300, 4_000),
             Self::NetworkLossy => (100, 4_000),
             Self::Crashes => (2, 30),
+            Self::CrashesAtLaunch => (300, 3_000),
             Self::TasksFail => (100, 3_000),
         }
     }
@@ -63,6 +68,8 @@ impl Wind {
 #[derive(Debug)]
 pub(crate) struct Weather {
     storms: Vec<(u64, u64, Wind)>,
+    /// What the cloud has none of, and when.
+    shorts: Vec<(u64, u64, Short)>,
     /// Times at which no heartbeat arrives.
     outages: Vec<(u64, u64)>,
     /// From then on nothing goes wrong any more.
@@ -82,13 +89,33 @@ impl Weather {
                 Wind::ALL.get(chance.index(Wind::ALL.len())).map(|wind| (from, to.min(calm_from_ms), *wind))
             })
             .collect();
+        let shorts = (0..chance.between(4, 9))
+            .map(|_| {
+                let from = chance.between(0, calm_from_ms);
+                let to = from + chance.between(2 * MINUTE, 12 * MINUTE);
+                (from, to.min(calm_from_ms), Short::draw(|len| chance.index(len)))
+            })
+            .collect();
         let outages = (0..chance.between(0, 3))
             .map(|_| {
                 let from = chance.between(10 * MINUTE, calm_from_ms);
                 (from, (from + chance.between(2 * MINUTE, 8 * MINUTE)).min(calm_from_ms))
             })
             .collect();
-        Self { storms, outages, calm_from_ms }
+        Self { storms, shorts, outages, calm_from_ms }
+    }
+
+    /// Nothing goes wrong; but for what is short, as long as it is.
+    pub(crate) fn fair(shorts: Vec<(u64, u64, Short)>) -> Self {
+        Self { storms: Vec::new(), shorts, outages: Vec::new(), calm_from_ms: 0 }
+    }
+
+    /// What the cloud has none of now.
+    pub(crate) fn shorts(&self, now_ms: u64) -> impl Iterator<Item = Short> {
+        self.shorts
+            .iter()
+            .filter(move |(from, to, _)| (*from..*to).contains(&now_ms))
+            .map(|(_, _, short)| *short)
     }
 
     /// Of 10,000 calls.

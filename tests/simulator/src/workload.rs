@@ -86,8 +86,8 @@ impl Work {
         })
     }
 
-    /// One that asks for a single runner when all is well.
-    pub(crate) fn in_the_calm(index: usize, pool: &PoolName) -> Option<Self> {
+    /// One that asks when all is well.
+    pub(crate) fn in_the_calm(index: usize, pool: &PoolName, count: u32) -> Option<Self> {
         let manner = Manner {
             idle_only: false,
             uses_ms: 30_000,
@@ -101,7 +101,7 @@ impl Work {
             identity: Identity::Operator,
             workflow: Workflow::parse(format!("wf-{index}")).ok()?,
             pool: pool.clone(),
-            count: 1,
+            count,
             manner,
             step: Step::Asks,
             claim: None,

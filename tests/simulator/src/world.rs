@@ -5,14 +5,15 @@ mod hosts;
 use super::calls::{Call, Caller, Reply};
 use super::chance::Chance;
 use super::faults::Fault;
-use super::gate::Side;
+use super::gate::{Side, Toward};
 use super::ground::Ground;
 use super::host::{Host, HostEvent};
 use super::ledger::{Books, Engine, SimLedger};
 use super::oracle::{Oracle, Scene};
 use super::people;
-use super::planes::{Common, Ended, Planes};
-use super::provider::Provider;
+use super::planes::{Common, Ended, Planes, Standing};
+use super::plot::{self, CrashAt, Plot};
+use super::provider::{Cloud, Plain};
 use super::queue::SimQueue;
 use super::scale::{ALL_WELL_MS, CALM_FROM_MS, END_MS, METAL, Scale};
 use super::schedule::Event;
@@ -24,7 +25,7 @@ use motorpool_control::ports::backend::Backend;
 use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::{Queue, QueueName};
 use motorpool_domain::{PoolName, RunnerId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub(crate) struct World {
@@ -34,9 +35,12 @@ pub(crate) struct World {
     ledger: Arc<SimLedger>,
     queue: Arc<SimQueue>,
     hosts: Vec<Host>,
-    by_runner: BTreeMap<RunnerId, usize>,
+    by_machine: BTreeMap<String, usize>,
     works: Vec<Work>,
     first_in_the_calm: usize,
+    /// Crashes that are to happen, one after the other.
+    crashes: VecDeque<CrashAt>,
+    end_ms: u64,
     metal: PoolName,
     metals: Vec<RunnerId>,
     pub(crate) events: u64,
@@ -47,9 +51,12 @@ const TIMEOUT_MS: u64 = 10_000;
 const PAUSE_MS: u64 = 10 * 60_000;
 
 impl World {
-    pub(crate) fn new(seed: u64, engine: Engine, scale: Scale, story: Story) -> Self {
+    pub(crate) fn new(seed: u64, engine: Engine, scale: Scale, story: Story, plot: Plot) -> Self {
         let mut chance = Chance::new(seed);
-        let weather = Weather::draw(&mut chance, CALM_FROM_MS);
+        let (weather, end_ms) = match &plot {
+            Plot::Drawn => (Weather::draw(&mut chance, CALM_FROM_MS), END_MS),
+            Plot::Crashes(_) => (Weather::fair(plot::SHORT.to_vec()), plot::END_MS),
+        };
         let ground = Arc::new(Ground::new(weather, chance.fork(), story, Oracle::default()));
         let ledger =
             Arc::new(SimLedger { ground: Arc::clone(&ground), books: Arc::new(Books::open(engine)) });
@@ -62,17 +69,25 @@ impl World {
             ground: Arc::clone(&ground),
             ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
             queue: Arc::clone(&queue) as Arc<dyn Queue>,
-            provider: Arc::new(Provider { ground: Arc::clone(&ground) }) as Arc<dyn Backend>,
+            plain: Arc::new(Plain::new(&ground)) as Arc<dyn Backend>,
+            cloud: Arc::new(Cloud::new(&ground)) as Arc<dyn Backend>,
             refresh: scale.refresh,
             sweep: scale.sweep,
         };
-        let count = usize::try_from(chance.between(scale.works.0, scale.works.1)).unwrap_or(0);
-        let mut works: Vec<Work> =
-            (0..count).filter_map(|index| Work::draw(&mut chance, index, &offers)).collect();
-        let first_in_the_calm = works.len();
-        for (pool, _) in &offers {
-            works.extend(Work::in_the_calm(works.len(), pool));
-        }
+        let (works, first_in_the_calm) = match &plot {
+            Plot::Drawn => {
+                let count = usize::try_from(chance.between(scale.works.0, scale.works.1)).unwrap_or(0);
+                let mut works: Vec<Work> =
+                    (0..count).filter_map(|index| Work::draw(&mut chance, index, &offers)).collect();
+                let first_in_the_calm = works.len();
+                for (pool, most) in &offers {
+                    works.extend(Work::in_the_calm(works.len(), pool, 1));
+                    works.extend(Work::in_the_calm(works.len(), pool, (*most).min(2)));
+                }
+                (works, first_in_the_calm)
+            }
+            Plot::Crashes(_) => (plot::works(), 0),
+        };
         let metals =
             (1..=scale.metals).filter_map(|nth| RunnerId::parse(format!("metal-{nth}")).ok()).collect();
         let mut world = Self {
@@ -82,9 +97,11 @@ impl World {
             ledger,
             queue,
             hosts: Vec::new(),
-            by_runner: BTreeMap::new(),
+            by_machine: BTreeMap::new(),
             works,
             first_in_the_calm,
+            crashes: plot.crashes(),
+            end_ms,
             metal: PoolName::parse(METAL).expect("a pool's name"),
             metals,
             events: 0,
@@ -96,7 +113,7 @@ impl World {
     /// Runs to the end of time, or to the first broken invariant.
     pub(crate) fn run(&mut self) {
         while let Some((at_ms, event)) = self.ground.next_event() {
-            if at_ms > END_MS {
+            if at_ms > self.end_ms {
                 break;
             }
             self.ground.clock.turn_to(at_ms);
@@ -106,7 +123,7 @@ impl World {
                 return;
             }
         }
-        self.ground.clock.turn_to(END_MS);
+        self.ground.clock.turn_to(self.end_ms);
         self.scene(|oracle, scene| oracle.nothing_strays_for_long(scene));
         let queue = Arc::clone(&self.queue);
         self.scene(|oracle, scene| {
@@ -124,7 +141,8 @@ impl World {
         // Half of them come by themselves, and half in rushes.
         let rushes: Vec<u64> = (0..6).map(|_| chance.between(60_000, LAST_ASK_MS - 10_000)).collect();
         for index in self.first_in_the_calm..self.works.len() {
-            self.ground.plan_in(chance.between(ALL_WELL_MS, ALL_WELL_MS + 60_000), Event::Work(index));
+            let from_ms = if self.end_ms == END_MS { ALL_WELL_MS } else { plot::ASKS_MS };
+            self.ground.plan_in(chance.between(from_ms, from_ms + 60_000), Event::Work(index));
         }
         for index in 0..self.first_in_the_calm {
             let at_ms = match (chance.hits(5_000), chance.one_of(&rushes).copied()) {
@@ -135,6 +153,7 @@ impl World {
         }
         self.ground.plan_in(100, Event::Operator);
         self.ground.plan_in(chance.between(60_000, 600_000), Event::Mishap);
+        self.ground.plan_in(chance.between(60_000, 300_000), Event::Notice);
         self.ground.plan_in(chance.between(60_000, 300_000), Event::Intruder);
         self.ground.plan_in(60_000, Event::Check);
     }
@@ -155,9 +174,11 @@ impl World {
             Event::Work(index) => self.work(index),
             Event::Host { host, life, event } => self.host(host, life, event),
             Event::LateWrite(write) => self.ledger.arrive_late(&write),
-            Event::LateLaunch(launch) => launch.arrive(&self.ground),
-            Event::PowerOn(runner) => self.power_on(&runner),
-            Event::PowerOff(runner) => self.power_off(&runner),
+            Event::LateOrder(order) => order.arrive(&self.ground),
+            Event::PowerOn(machine) => self.power_on(&machine),
+            Event::PowerOff(machine) => self.power_off(&machine),
+            Event::Notice => self.notice(),
+            Event::Interrupt(machine) => self.interrupt(&machine),
             Event::Mishap => self.mishap(),
             Event::Operator => self.operator(),
             Event::Intruder => self.intruder(),
@@ -166,21 +187,49 @@ impl World {
     }
 
     fn gate_opens(&mut self, gate: u64) {
-        if self.ground.strikes(Wind::Crashes)
-            && let Some((plane, side)) = self.planes.at_gate(gate)
+        if let Some(standing) = self.planes.at_gate(gate)
+            && (self.crashes_here(standing) || self.is_to_crash(standing))
         {
-            return self.crash(plane, side);
+            return self.crash(standing);
         }
         let ended = self.planes.open(gate);
         self.deliver(ended);
     }
 
-    fn crash(&mut self, plane: usize, side: Side) {
-        self.ground.fired(match side {
-            Side::Before => Fault::CrashBeforeCall,
-            Side::After => Fault::CrashAfterCall,
+    fn crashes_here(&self, at: Standing) -> bool {
+        self.ground.strikes(Wind::Crashes)
+            || (at.toward == Toward::Launch && self.ground.strikes(Wind::CrashesAtLaunch))
+    }
+
+    /// Whether the next of the planned crashes is due: so many gates of its kind were passed since the last.
+    fn is_to_crash(&mut self, at: Standing) -> bool {
+        let Some(next) = self.crashes.front_mut() else { return false };
+        if !next.counts(at) {
+            return false;
+        }
+        next.nth -= 1;
+        if next.nth == 0 {
+            self.crashes.pop_front();
+            return true;
+        }
+        false
+    }
+
+    /// Whether every planned crash has happened.
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.crashes.is_empty()
+    }
+
+    fn crash(&mut self, at: Standing) {
+        let Standing { plane, side, toward, .. } = at;
+        self.ground.fired(match (side, toward) {
+            (Side::Before, Toward::Launch) => Fault::CrashBeforeLaunch,
+            (Side::After, Toward::Launch) => Fault::CrashAfterLaunch,
+            (Side::Before, Toward::Ledger | Toward::Queue | Toward::Provider) => Fault::CrashBeforeCall,
+            (Side::After, Toward::Ledger | Toward::Queue | Toward::Provider) => Fault::CrashAfterCall,
         });
-        self.ground.tell_of(|| format!("plane-{plane}"), || format!("crashes, {side:?} a call"));
+        self.ground
+            .tell_of(|| format!("plane-{plane}"), || format!("crashes, {side:?} a call to {toward:?}"));
         for Ended { caller, reply } in self.planes.crash(plane) {
             let wait_ms = self.ground.chance().between(20, 2_000);
             self.ground.plan_in(wait_ms, Event::Reply { to: caller, reply });

@@ -1,7 +1,9 @@
-//! A thousand seeds of two simulated hours each, ten more on the embedded engine; that the same seed gives the same trace; and that
-//! every fault fired. `SEED=7 cargo test -p motorpool-simulator --test simulation replay -- --nocapture` tells what one seed did.
+//! A thousand seeds of two simulated hours each, ten more on the embedded engine; a crash at every call in turn; that the same seed gives
+//! the same trace; and that every fault fired. `SEED=7 cargo test -p motorpool-simulator --test simulation replay -- --nocapture` tells what one seed did.
 
-use motorpool_simulator::{Engine, Fault, Fired, run_all, run_traced, story_of};
+use motorpool_simulator::{
+    Crash, Engine, Fault, Fired, run_all, run_crashing, run_traced, story_of, story_of_crash,
+};
 
 const SEEDS_A_PART: u64 = 125;
 
@@ -59,6 +61,32 @@ fn seeds_876_to_1000() {
     part(7);
 }
 
+/// A seed that found a bug of ours, which is planted again in `tests/planted`.
+fn once_failed(seed: u64) {
+    let (_, failure) = run_all([seed], Engine::Memory);
+    assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
+}
+
+#[test]
+fn inv_15_seed_1_a_repeated_call_is_the_one_that_is_written_though_some_of_its_runners_moved_on() {
+    once_failed(1);
+}
+
+#[test]
+fn fault_12_seed_1_a_runner_whose_machine_was_to_go_and_did_not_ends_with_its_claim() {
+    once_failed(1);
+}
+
+#[test]
+fn fault_11_seed_2_a_launch_is_not_given_up_when_the_provider_does_not_say_what_else_it_has() {
+    once_failed(2);
+}
+
+#[test]
+fn inv_17_seed_122_a_launch_that_another_plane_took_further_is_not_given_up() {
+    once_failed(122);
+}
+
 /// Invariant 25 is checked here as well: every write is made to a ledger in memory too, and both must answer alike.
 fn embedded(seeds: std::ops::RangeInclusive<u64>) {
     let (fired, failure) = run_all(seeds, Engine::Embedded);
@@ -111,4 +139,40 @@ fn replay_the_seed_of_the_environment() {
     };
     let story = story_of(seed, engine);
     println!("{story}");
+}
+
+/// The most calls that a crash is tried at: there are fewer of provision, and what refresh does later is the same over and over.
+const MOST_CALLS: u64 = 150;
+/// In how many worlds: what was under way at the crash arrives in some of them.
+const WORLDS: u64 = 3;
+
+/// A crash at every call in turn, until there are no more; each must leave nothing behind.
+fn crash_at_every(at: impl Fn(u64) -> Crash) -> u64 {
+    let mut tried = 0;
+    for seed in 1..=WORLDS {
+        for nth in 1..=MOST_CALLS {
+            let Some(run) = run_crashing(seed, at(nth)) else { break };
+            assert!(run.violation.is_none(), "\n{}", story_of_crash(seed, at(nth)));
+            tried += 1;
+        }
+    }
+    tried
+}
+
+#[test]
+fn fault_03_a_crash_at_every_call_of_provision() {
+    let tried = crash_at_every(Crash::Provision);
+    assert!(tried >= 20 * WORLDS, "only {tried} crashes were tried");
+}
+
+#[test]
+fn fault_03_a_crash_at_every_call_of_the_refresh_that_takes_up_a_launch_not_made() {
+    let tried = crash_at_every(Crash::Refresh);
+    assert!(tried >= MOST_CALLS, "only {tried} crashes were tried");
+}
+
+#[test]
+fn fault_03_a_crash_at_every_call_of_the_refresh_that_takes_up_a_launch_not_heard_of() {
+    let tried = crash_at_every(Crash::RefreshAfterLaunch);
+    assert!(tried >= MOST_CALLS, "only {tried} crashes were tried");
 }

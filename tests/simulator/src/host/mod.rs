@@ -9,13 +9,14 @@ use super::chance::Chance;
 use super::faults::Fault;
 use super::ground::Ground;
 use super::schedule::Event;
+use super::yard::Site;
 use clock::HostClock;
 use motorpool_agent::clock::BootInstant;
 use motorpool_agent::machine::{Input, Machine, Memory, Settings, SyncFailure};
 use motorpool_control::{Refused, RefusedKind, Synced, token_sha256};
 use motorpool_domain::RunnerId;
 use motorpool_domain::runner::TaskOutcome;
-use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncRequest};
+use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncAnswer, SyncRequest};
 use std::sync::Arc;
 use std::time::Duration;
 use work::Work;
@@ -34,13 +35,28 @@ pub(crate) enum HostEvent {
     RunOver {
         nth: u64,
     },
+    /// It looks whether its provider has something to say to it.
+    AsksForNotices,
+}
+
+/// What is known of a host when its machine is made.
+#[derive(Debug)]
+pub(crate) struct Born {
+    pub(crate) runner: RunnerId,
+    pub(crate) machine: String,
+    pub(crate) kept: bool,
+    /// It knows what its provider calls it, and shares its secret with the others of its launch.
+    pub(crate) cloud: bool,
+    pub(crate) secret: String,
 }
 
 #[derive(Debug)]
 pub(crate) struct Host {
     index: usize,
     pub(crate) runner: RunnerId,
+    pub(crate) machine: String,
     pub(crate) kept: bool,
+    cloud: bool,
     /// Rises when the host or its agent starts anew: what was meant for an earlier life is dropped.
     pub(crate) life: u32,
     pub(crate) paused_until_ms: u64,
@@ -60,6 +76,10 @@ pub(crate) struct Host {
     /// By then the agent must have heard something, or have ended its host or its work.
     fence: Option<BootInstant>,
     last_request: Option<SyncRequest>,
+    /// How often it has told of its notice in this epoch, and was answered.
+    notice_heard: u32,
+    /// How often it was answered though nobody needs it any more.
+    left_over: u32,
     /// One of an epoch that is over.
     pub(crate) old_request: Option<SyncRequest>,
 }
@@ -90,13 +110,16 @@ const LONGEST_PAUSE_MS: u64 = 30_000;
 const LATE: Duration = Duration::from_secs(3);
 
 impl Host {
-    pub(crate) fn new(ground: &Ground, index: usize, runner: RunnerId, kept: bool, secret: String) -> Self {
+    pub(crate) fn new(ground: &Ground, index: usize, born: Born) -> Self {
+        let Born { runner, machine, kept, cloud, secret } = born;
         let mut chance = ground.chance().fork();
         let start = BootInstant::from_boot_ms(0);
         Self {
             index,
             runner,
+            machine,
             kept,
+            cloud,
             life: 0,
             paused_until_ms: 0,
             clock: HostClock::boot(&mut chance, ground.now_ms()),
@@ -113,6 +136,8 @@ impl Host {
             first_contact_by: start,
             fence: None,
             last_request: None,
+            notice_heard: 0,
+            left_over: 0,
             old_request: None,
         }
     }
@@ -126,7 +151,7 @@ impl Host {
     }
 
     pub(crate) fn token(&self) -> String {
-        format!("mp_runner_{}_{}", self.runner, self.tokens)
+        format!("mp_runner_{}_{}", self.machine, self.tokens)
     }
 
     /// The machine starts, for the first time or again: with another boot id, and another clock.
@@ -179,6 +204,10 @@ impl Host {
                 let ended = self.task_over(ground, nth, outcome)?;
                 self.step(ground, ended)
             }
+            HostEvent::AsksForNotices => {
+                let notice = ground.yard().site(&self.machine).and_then(Site::notice)?;
+                self.step(ground, Input::Noticed(notice))
+            }
             HostEvent::RunOver { nth } => {
                 let ended = self.run_over(nth)?;
                 self.step(ground, ended)
@@ -220,7 +249,7 @@ impl Host {
             runner: self.runner.clone(),
             secret: self.secret.clone(),
             token_sha256: token_sha256(&self.token()),
-            machine_id: format!("machine:{}", self.runner),
+            machine_id: self.machine.clone(),
             boot_id: self.boot_id(),
         };
         Some((self.calls, Call::Bootstrap(request)))
@@ -242,6 +271,9 @@ impl Host {
     ) -> Option<(u64, Call)> {
         match outcome {
             Ok(answer) => {
+                if self.cloud {
+                    ground.oracle().may_work(ground.now_ms(), &self.runner, &self.machine);
+                }
                 let memory = match self.disk.memory.take() {
                     Some(memory) if memory.epoch == answer.epoch => memory,
                     Some(memory) => Memory { epoch: answer.epoch, results: Vec::new(), ..memory },
@@ -257,16 +289,28 @@ impl Host {
                     None
                 }
                 RefusedKind::Internal | RefusedKind::TooManyRequests => self.join_later(ground),
+                RefusedKind::Conflict if self.cloud => self.join_later(ground),
                 RefusedKind::InvalidRequest
                 | RefusedKind::Unauthorized
                 | RefusedKind::Forbidden
                 | RefusedKind::NotFound
                 | RefusedKind::Conflict => {
                     self.tell(ground, || format!("gives up: {}", refused.message));
-                    self.phase = Phase::Over;
+                    self.refused(ground);
                     None
                 }
             },
+        }
+    }
+
+    /// On a cloud's machine the agent's end is its host's; unless that hangs, and is left to the sweep.
+    fn refused(&mut self, ground: &Ground) {
+        self.phase = Phase::Over;
+        if self.cloud {
+            ground.fired(Fault::WrongMachineRefused);
+            if self.chance.hits(7_000) {
+                self.end_host(ground, "its agent was refused");
+            }
         }
     }
 
@@ -281,6 +325,10 @@ impl Host {
         self.fence = memory.deadlines.and_then(|deadlines| deadlines.fence);
         let machine = Machine::new(settings, memory, self.clock.now(ground.now_ms()));
         self.phase = Phase::Working(Box::new(machine));
+        if self.cloud {
+            let wait_ms = self.chance.between(10, 5_000);
+            self.plan(ground, wait_ms, HostEvent::AsksForNotices);
+        }
         self.step(ground, Input::TimerFired)
     }
 
@@ -289,6 +337,7 @@ impl Host {
             Ok(synced) => {
                 ground.fired(Fault::ClockSkew);
                 let answer = synced.answer;
+                self.was_heard(ground, &answer);
                 self.fence = answer.fence_in_ms.map(|ms| self.sent_at + Duration::from_millis(ms));
                 if answer.fence_in_ms.is_none() {
                     self.fence = Some(BootInstant::from_boot_ms(u64::MAX));
@@ -311,6 +360,25 @@ impl Host {
         self.step(ground, input)
     }
 
+    /// A notice that was told and answered must come to something; a race may cost it a sync or two.
+    fn was_heard(&mut self, ground: &Ground, answer: &SyncAnswer) {
+        let told = self
+            .last_request
+            .as_ref()
+            .is_some_and(|last| last.notice.is_some() && last.epoch == answer.epoch);
+        self.notice_heard = if told { self.notice_heard + 1 } else { 0 };
+        if self.notice_heard >= 3 {
+            ground.oracle().notice_counts(ground.now_ms(), &self.runner, answer.epoch);
+        }
+        let left_over = ground.oracle().is_left_over(&self.runner);
+        self.left_over = if left_over { self.left_over + 1 } else { 0 };
+        if self.left_over >= 4 {
+            let what =
+                format!("{} runs on for a claim that has ended, and nobody tells it to stop", self.runner);
+            ground.broken(23, &[&self.runner], what);
+        }
+    }
+
     fn boot_id(&self) -> String {
         format!("boot-{}", self.boots)
     }
@@ -319,7 +387,8 @@ impl Host {
         ground.plan_in(wait_ms, Event::Host { host: self.index, life: self.life, event });
     }
 
-    fn tell(&self, ground: &Ground, what: impl FnOnce() -> String) {
-        ground.tell_of(|| format!("host {}", self.runner), what);
+    pub(crate) fn tell(&self, ground: &Ground, what: impl FnOnce() -> String) {
+        let machine = if self.cloud { self.machine.as_str() } else { "" };
+        ground.tell_of(|| format!("host {} {machine}", self.runner), what);
     }
 }

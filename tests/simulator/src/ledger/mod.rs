@@ -7,11 +7,11 @@ mod write;
 
 pub(crate) use books::Books;
 pub use books::Engine;
-pub(crate) use write::{Answer, Gain, Intents, Write};
+pub(crate) use write::{Answer, Gain, Intents, RunnerChange, Write};
 
 use super::calls::Kind;
 use super::faults::Fault;
-use super::gate::{Gate, Side};
+use super::gate::{Gate, Side, Toward};
 use super::ground::Ground;
 use super::oracle::Scene;
 use super::schedule::Event;
@@ -48,7 +48,7 @@ impl SimLedger {
             true => self.ground.chance().between(400, 6_000),
             false => self.ground.chance().skewed(2, 400),
         };
-        Gate::new(&self.ground, wait_ms, side).await;
+        Gate::new(&self.ground, wait_ms, side, Toward::Ledger).await;
     }
 
     async fn arrives(&self, attempted: &str) -> Result<(), LedgerError> {
@@ -127,7 +127,7 @@ impl SimLedger {
             // As the SDK does: it repeats the call, and its caller gets the second answer.
             self.ground.fired(Fault::AnswerLostRepeated);
             let wait_ms = self.ground.chance().skewed(50, 90_000);
-            Gate::new(&self.ground, wait_ms, Side::After).await;
+            Gate::new(&self.ground, wait_ms, Side::After, Toward::Ledger).await;
             let again = self.apply(&write, true)?;
             self.travels(Side::After).await;
             return Ok(again);
@@ -211,6 +211,9 @@ impl SimLedger {
     fn touched(&self, write: &Write) -> (Vec<RunnerId>, Vec<ClaimId>, Option<PoolName>) {
         match write {
             Write::Runner(change) => (vec![change.after.id.clone()], vec![], Some(change.after.pool.clone())),
+            Write::Runners(changes) => {
+                (changes.iter().map(|change| change.after.id.clone()).collect(), vec![], None)
+            }
             Write::Intents(intents) => (
                 intents.runners.iter().map(|runner| runner.id.clone()).collect(),
                 intents.claim.iter().map(|gain| gain.write.after.id.clone()).collect(),
@@ -226,6 +229,7 @@ impl SimLedger {
             | Write::Heartbeat { .. }
             | Write::Announced { .. }
             | Write::LookAgain { .. }
+            | Write::Shortage { .. }
             | Write::Note { .. }
             | Write::RefreshMemory(_) => (vec![], vec![], None),
         }

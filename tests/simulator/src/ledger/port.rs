@@ -5,11 +5,13 @@ use super::{SimLedger, failed};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger, LedgerError,
-    Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims, Written,
+    AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
+    LedgerError, Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims,
+    Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
+use motorpool_domain::ladder::Shortage;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
@@ -70,6 +72,23 @@ impl Ledger for SimLedger {
             Answer::Runner(written) => Ok(*written),
             other => Err(mixed_up(&other)),
         }
+    }
+
+    async fn write_runners(&self, writes: &[RunnerWrite<'_>]) -> Result<AllWritten, LedgerError> {
+        let changes = writes.iter().map(|write| RunnerChange::of(*write)).collect();
+        match self.write(Write::Runners(changes)).await? {
+            Answer::Runners(written) => Ok(written),
+            other => Err(mixed_up(&other)),
+        }
+    }
+
+    async fn note_shortage(&self, pool: &PoolName, shortage: &Shortage) -> Result<(), LedgerError> {
+        let (pool, shortage) = (pool.clone(), shortage.clone());
+        self.write(Write::Shortage { pool, shortage }).await.map(|_| ())
+    }
+
+    async fn shortages(&self, pool: &PoolName, now: Timestamp) -> Result<Vec<Shortage>, LedgerError> {
+        self.read("read shortages", self.books.ledger().shortages(pool, now)).await
     }
 
     async fn write_launch_intents(&self, write: IntentsWrite<'_>) -> Result<IntentsWritten, LedgerError> {

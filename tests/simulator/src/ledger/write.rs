@@ -1,11 +1,12 @@
 //! The ledger's writes as values: so that one can be applied, repeated, applied to a second ledger later, and checked.
 
 use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, Deleted, IntentsWrite, IntentsWritten, Ledger, LedgerError, Opened,
-    RefreshMemory, RunnerWrite, Subject, Taken, Written,
+    AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, IntentsWrite, IntentsWritten, Ledger,
+    LedgerError, Opened, RefreshMemory, RunnerWrite, Subject, Taken, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::Claim;
+use motorpool_domain::ladder::Shortage;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::{ClaimId, Epoch, PoolName, RunnerId, Timestamp};
@@ -15,6 +16,8 @@ pub(crate) enum Write {
     PutPool(Box<Pool>),
     DeletePool(PoolName),
     Runner(Box<RunnerChange>),
+    Runners(Vec<RunnerChange>),
+    Shortage { pool: PoolName, shortage: Shortage },
     Intents(Box<Intents>),
     Take { claim: Box<Gain>, runner: Box<RunnerChange> },
     Heartbeat { id: RunnerId, epoch: Epoch, at: Timestamp },
@@ -69,6 +72,7 @@ pub(crate) enum Answer {
     Nothing,
     Deleted(Deleted),
     Runner(Box<Written<Runner>>),
+    Runners(AllWritten),
     Intents(IntentsWritten),
     Taken(Taken),
     Opened(Opened),
@@ -81,6 +85,11 @@ impl Write {
             Self::PutPool(pool) => nothing(ledger.put_pool(pool).await?),
             Self::DeletePool(name) => Answer::Deleted(ledger.delete_pool(name).await?),
             Self::Runner(change) => Answer::Runner(Box::new(ledger.write_runner(change.lent()).await?)),
+            Self::Runners(changes) => {
+                let writes: Vec<RunnerWrite<'_>> = changes.iter().map(RunnerChange::lent).collect();
+                Answer::Runners(ledger.write_runners(&writes).await?)
+            }
+            Self::Shortage { pool, shortage } => nothing(ledger.note_shortage(pool, shortage).await?),
             Self::Intents(intents) => {
                 let Intents { pool, max, only_if_used, runners, look_at, claim, entry } = intents.as_ref();
                 let write = IntentsWrite {
@@ -110,14 +119,18 @@ impl Write {
     /// Whether it is a transaction over several items, which others can conflict with.
     pub(crate) fn is_transaction(&self) -> bool {
         match self {
-            Self::Runner(_) | Self::Intents(_) | Self::Take { .. } | Self::Open { .. } | Self::Claim(_) => {
-                true
-            }
+            Self::Runner(_)
+            | Self::Runners(_)
+            | Self::Intents(_)
+            | Self::Take { .. }
+            | Self::Open { .. }
+            | Self::Claim(_) => true,
             Self::PutPool(_)
             | Self::DeletePool(_)
             | Self::Heartbeat { .. }
             | Self::Announced { .. }
             | Self::LookAgain { .. }
+            | Self::Shortage { .. }
             | Self::Note { .. }
             | Self::RefreshMemory(_) => false,
         }
@@ -154,6 +167,8 @@ impl Write {
         };
         match self {
             Self::Runner(change) => runner(change),
+            Self::Runners(changes) => changes.iter().map(runner).collect::<Vec<_>>().join("; "),
+            Self::Shortage { pool, shortage } => format!("shortage of {pool}: {}", shortage.of.key()),
             Self::Take { claim: gain, runner: change } => {
                 format!("take {}; {}", runner(change), claim(&gain.write))
             }
@@ -182,6 +197,7 @@ impl Answer {
             Self::Nothing => true,
             Self::Deleted(deleted) => *deleted == Deleted::Done,
             Self::Runner(written) => matches!(written.as_ref(), Written::Done),
+            Self::Runners(written) => *written == AllWritten::Done,
             Self::Intents(written) => *written == IntentsWritten::Done,
             Self::Taken(taken) => *taken == Taken::Done,
             Self::Opened(opened) => *opened == Opened::Done,
@@ -206,7 +222,12 @@ impl Answer {
             Self::Taken(Taken::RunnerLost { found }) => {
                 format!("RUNNER LOST to {:?}", found.as_ref().map(|found| (found.state.name(), found.rev)))
             }
-            Self::Nothing | Self::Deleted(_) | Self::Intents(_) | Self::Taken(_) | Self::Opened(_) => {
+            Self::Nothing
+            | Self::Deleted(_)
+            | Self::Runners(_)
+            | Self::Intents(_)
+            | Self::Taken(_)
+            | Self::Opened(_) => {
                 format!("{self:?}")
             }
         }

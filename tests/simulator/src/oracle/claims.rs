@@ -5,6 +5,9 @@ use motorpool_domain::ClaimId;
 use motorpool_domain::claim::{Claim, ClaimState};
 use motorpool_domain::runner::{Runner, RunnerState};
 
+/// Of what a claim says while it waits: for the provider, or beside that for its turn or for somebody else's runner.
+const WHY: [&str; 6] = ["no idle runner", "provider", "capacity", "was lost", "come first", "at its maximum"];
+
 impl Oracle {
     pub(super) fn lists(&self, claim: &ClaimId, runner: &Runner) -> bool {
         self.claim(claim).is_some_and(|claim| {
@@ -118,6 +121,16 @@ impl Oracle {
         }
     }
 
+    /// Fault 22: a claim that leaves the provider alone for a while says why.
+    fn says_why(&mut self, scene: &Scene<'_>, claim: &Claim) {
+        let told = |why: &String| WHY.iter().any(|words| why.contains(words));
+        let waits = claim.state.open() && claim.short() > 0 && claim.launch_not_before.is_some();
+        if waits && !claim.waits_for.as_ref().is_some_and(told) {
+            let what = format!("{} waits for the provider, and says {:?}", claim.id, claim.waits_for);
+            self.fails(scene, 23, &[&claim.id], what);
+        }
+    }
+
     fn put_claim(&mut self, scene: &Scene<'_>, claim: &Claim) {
         if claim.members.len() > usize::try_from(claim.ask.count).unwrap_or(usize::MAX) {
             let what = format!(
@@ -128,6 +141,7 @@ impl Oracle {
             );
             self.fails(scene, 3, &[&claim.id], what);
         }
+        self.says_why(scene, claim);
         self.claim_writers.insert(claim.id.clone(), scene.acting.map(|acting| acting.kind));
         self.claims.insert(claim.id.clone(), claim.clone());
     }

@@ -2,12 +2,14 @@
 
 use super::{Oracle, Scene};
 use crate::yard::{Power, Yard};
+use motorpool_domain::PoolName;
 use motorpool_domain::runner::{Runner, RunnerState};
-use motorpool_domain::{PoolName, RunnerId};
 use std::collections::BTreeMap;
 
 /// How long a machine may live without a record, or a record without a machine, with faults all around.
 const LONGEST_ASTRAY_MS: u64 = 30 * 60_000;
+/// How long a claim may go without what a sweep tells it.
+const LONGEST_LINGERING_MS: u64 = 12 * 60_000;
 
 impl Oracle {
     /// Invariant 16, while faults go on.
@@ -28,6 +30,9 @@ impl Oracle {
             }
         }
         self.strays = strays;
+        let pools: Vec<PoolName> = self.pools.keys().cloned().collect();
+        pools.iter().for_each(|pool| self.within_max(now_ms, scene.yard, pool));
+        self.nobody_lingers(scene);
     }
 
     /// After the calm: every claim has ended, every runner rests, and machines, records and slots are the same.
@@ -71,21 +76,62 @@ impl Oracle {
         }
     }
 
-    /// Machines without a live record, and live records whose machine is gone.
-    fn astray(&self, yard: &Yard) -> BTreeMap<RunnerId, String> {
+    /// Machines without a live record, or beside the one that theirs names; and live records without a machine.
+    fn astray(&self, yard: &Yard) -> BTreeMap<String, String> {
         let mut astray = BTreeMap::new();
-        for (id, site) in yard.sites.iter().filter(|(_, site)| !site.kept) {
-            let lives = self.runner(id).is_some_and(|runner| runner.state.name().live());
-            match site.power {
-                Power::Off if lives => {
-                    astray.insert(id.clone(), format!("{id} has a live record, and its machine is gone"));
+        for (id, site) in yard.all().filter(|(_, site)| !site.kept() && site.power != Power::Off) {
+            let runner = &site.runner;
+            match self.runner(runner).filter(|record| record.state.name().live()) {
+                None => {
+                    astray.insert(id.clone(), format!("{id}, the machine of {runner}, has no live record"));
                 }
-                Power::On | Power::Booting | Power::Stopping if !lives => {
-                    astray.insert(id.clone(), format!("the machine of {id} has no live record"));
+                Some(record) if record.provider_id.as_ref().is_some_and(|named| named != id) => {
+                    astray.insert(
+                        id.clone(),
+                        format!("{id} is a machine of {runner}, whose record names another"),
+                    );
                 }
-                Power::On | Power::Booting | Power::Stopping | Power::Off => {}
+                Some(_) => {}
+            }
+        }
+        for runner in self.live().filter(|runner| !runner.kept) {
+            if yard.gone(&runner.id, runner.provider_id.as_deref()) {
+                let what =
+                    format!("{} has a live record ({}), and no machine", runner.id, runner.state.name());
+                astray.insert(runner.id.to_string(), what);
             }
         }
         astray
+    }
+
+    /// A claim that lacks a runner says why; and one whose runner's machine is to go looks for another.
+    pub(crate) fn nobody_lingers(&mut self, scene: &Scene<'_>) {
+        let now_ms = scene.now_ms;
+        let mut found = BTreeMap::new();
+        for claim in self.claims.values().filter(|claim| claim.state.open()) {
+            if claim.short() > 0 && claim.waits_for.is_none() {
+                found.insert(format!("{} lacks a runner, and does not say why", claim.id), claim.id.clone());
+            }
+            let leaving = claim.members.iter().find(|member| {
+                self.runner(&member.runner).is_some_and(|runner| {
+                    runner.epoch == member.epoch
+                        && matches!(runner.state, RunnerState::Running { leaving: true, .. })
+                })
+            });
+            if let Some(member) = leaving {
+                let what = format!("{} counts on {}, whose machine is to go", claim.id, member.runner);
+                found.insert(what, claim.id.clone());
+            }
+        }
+        let mut lingers = std::mem::take(&mut self.lingers);
+        lingers.retain(|what, _| found.contains_key(what));
+        for (what, claim) in found {
+            let since_ms = *lingers.entry(what.clone()).or_insert(now_ms);
+            if now_ms - since_ms > LONGEST_LINGERING_MS {
+                let what = format!("{what}, and so for {} s", (now_ms - since_ms) / 1_000);
+                self.fails(scene, 23, &[&claim], what);
+            }
+        }
+        self.lingers = lingers;
     }
 }

@@ -3,14 +3,18 @@
 
 mod claims;
 mod end;
+mod machines;
 mod runners;
+
+pub(crate) use machines::Token;
 
 use super::calls::Kind;
 use super::ground::Acting;
-use super::ledger::{Answer, Gain, Intents, Write};
+use super::ledger::{Answer, Gain, Intents, RunnerChange, Write};
 use super::schedule::SimClock;
 use super::verdict::Violation;
 use super::yard::Yard;
+use machines::Calls;
 use motorpool_control::ports::ledger::{IntentsWritten, Taken, Written};
 use motorpool_domain::claim::{Claim, ClaimKey};
 use motorpool_domain::pool::Pool;
@@ -29,8 +33,11 @@ pub(crate) struct Oracle {
     /// Who changed each runner last, and whether by taking it.
     writers: BTreeMap<RunnerId, (Option<Kind>, bool)>,
     claim_writers: BTreeMap<ClaimId, Option<Kind>>,
-    /// Since when each machine and record have disagreed about being there.
-    strays: BTreeMap<RunnerId, u64>,
+    calls: Calls,
+    /// Since when each machine and record have disagreed about being there, by either's id.
+    strays: BTreeMap<String, u64>,
+    /// Since when each claim has waited for something that can't be long in coming.
+    lingers: BTreeMap<String, u64>,
 }
 
 /// What is true at the moment of a write, beside the write itself.
@@ -103,6 +110,9 @@ impl Oracle {
 
     /// A write was answered. `repeated`: it had been applied before, and its answer was lost.
     pub(crate) fn written(&mut self, scene: &Scene<'_>, write: &Write, answer: &Answer, repeated: bool) {
+        if let (Write::Shortage { pool, shortage }, true) = (write, answer.done()) {
+            self.shortage_noted(scene, pool, shortage);
+        }
         if repeated {
             return self.recognised(scene, write, answer);
         }
@@ -119,6 +129,17 @@ impl Oracle {
             Write::Runner(change) => {
                 self.runner_changes(scene, &change.before, &change.after);
                 self.put_runner(scene, &change.after, false);
+            }
+            Write::Runners(changes) => {
+                self.calls_rise(scene, changes);
+                for RunnerChange { before, after, .. } in changes {
+                    // Done all the same, if another wrote just this before.
+                    if self.runners.get(&after.id).is_some_and(|known| known.rev == after.rev) {
+                        continue;
+                    }
+                    self.runner_changes(scene, before, after);
+                    self.put_runner(scene, after, false);
+                }
             }
             Write::Intents(intents) => self.intended(scene, intents),
             Write::Take { claim, runner } => {
@@ -142,6 +163,7 @@ impl Oracle {
             Write::Claim(change) => self.claim_changes(scene, &change.before, &change.after),
             Write::Announced { .. }
             | Write::LookAgain { .. }
+            | Write::Shortage { .. }
             | Write::Note { .. }
             | Write::RefreshMemory(_) => {}
         }
@@ -158,6 +180,8 @@ impl Oracle {
             Write::PutPool(_)
             | Write::DeletePool(_)
             | Write::Runner(_)
+            | Write::Runners(_)
+            | Write::Shortage { .. }
             | Write::Heartbeat { .. }
             | Write::Announced { .. }
             | Write::LookAgain { .. }
@@ -193,6 +217,7 @@ impl Oracle {
         }
         for runner in &intents.runners {
             self.new_life(scene, runner);
+            self.call_written(scene, runner);
             self.put_runner(scene, runner, false);
         }
         let live = self.live_in(&intents.pool);

@@ -1,6 +1,7 @@
 //! What must hold of every change of a runner.
 
 use super::{Oracle, Scene};
+use crate::calls::Kind;
 use motorpool_domain::Epoch;
 use motorpool_domain::claim::Claim;
 use motorpool_domain::runner::{Runner, RunnerState, StateName};
@@ -18,6 +19,7 @@ impl Oracle {
             self.not_for_silence_in_an_outage(scene, before, after);
         }
         self.held_as_listed(scene, after);
+        self.machines_follow(scene, before, after);
     }
 
     /// Invariant 2.
@@ -73,7 +75,9 @@ impl Oracle {
     /// Invariant 13, by the record and by the machine itself.
     fn proven_clean(&mut self, scene: &Scene<'_>, before: &Runner, after: &Runner) {
         let proven = after.proof.as_ref().is_some_and(|proof| proof.at >= before.entered_at);
-        let used_by = scene.yard.sites.get(&after.id).and_then(|site| site.used_by.as_ref());
+        let named = |id: &str| after.provider_id.as_deref().is_none_or(|named| named == id);
+        let used_by =
+            scene.yard.of(&after.id).find_map(|(id, site)| site.used_by.as_ref().filter(|_| named(id)));
         if !proven || used_by.is_some() {
             let what = format!(
                 "{} becomes idle with the proof {:?}, and its machine was last used by {used_by:?}",
@@ -83,10 +87,11 @@ impl Oracle {
         }
     }
 
-    /// Invariant 14: whom somebody holds is taken away by refresh only at its threshold, or when its machine is gone.
+    /// Invariant 14: whom somebody holds is taken away only at its threshold, or when its machine is gone; unless by an operator, or by what its
+    /// own agent says: that it is unhealthy, started anew, or has a notice.
     fn reaped_rightly(&mut self, scene: &Scene<'_>, before: &Runner, after: &Runner) {
         let held = matches!(before.state, RunnerState::Claimed { .. } | RunnerState::Running { .. });
-        if !held || !scene.by_refresh() || before.state.name() == after.state.name() {
+        if !held || !self.reaps(scene) || before.state.name() == after.state.name() {
             return;
         }
         let expired = before.threshold.is_some_and(|threshold| threshold.passed(scene.now()));
@@ -95,13 +100,14 @@ impl Oracle {
                 let holder = before.state.hold().and_then(|hold| self.claim(&hold.claim));
                 holder.is_none_or(|claim: &Claim| !claim.state.open())
             }
-            StateName::Terminated => scene.yard.gone(&before.id),
+            StateName::Terminated => scene.yard.gone(&before.id, before.provider_id.as_deref()),
             StateName::Terminating | StateName::Resetting | StateName::Quarantined => expired,
             StateName::Created | StateName::Idle | StateName::Claimed | StateName::Running => true,
         };
         if !right {
             let what = format!(
-                "refresh moves {} from {} to {}, and its holder's threshold {:?} lies ahead",
+                "{:?} moves {} from {} to {}, and its holder's threshold {:?} lies ahead",
+                scene.acting.map(|acting| acting.kind),
                 before.id,
                 before.state.name(),
                 after.state.name(),
@@ -109,6 +115,13 @@ impl Oracle {
             );
             self.fails(scene, 14, &[&before.id], what);
         }
+    }
+
+    fn reaps(&self, scene: &Scene<'_>) -> bool {
+        scene.acting.is_some_and(|acting| match acting.kind {
+            Kind::Provision | Kind::ClaimNow | Kind::View | Kind::Bootstrap | Kind::Refresh => true,
+            Kind::Release | Kind::Sync | Kind::StaleToken | Kind::OldEpoch | Kind::Operator => false,
+        })
     }
 
     /// Fault 20: while no heartbeat arrives, and so most are overdue, nobody is taken for dead.
@@ -142,7 +155,9 @@ impl Oracle {
     /// Invariant 3, from the runner's side: its holder lists it.
     pub(super) fn held_as_listed(&mut self, scene: &Scene<'_>, after: &Runner) {
         let Some(hold) = after.state.hold() else { return };
-        if !self.lists(&hold.claim, after) {
+        // One whose machine is to go is not counted on any more: another has its place.
+        let leaves = matches!(after.state, RunnerState::Running { leaving: true, .. }) || after.draining;
+        if !leaves && !self.lists(&hold.claim, after) {
             let what =
                 format!("{}@{} is held by {}, which does not list it", after.id, after.epoch, hold.claim);
             self.fails(scene, 3, &[&after.id, &hold.claim], what);

@@ -1,62 +1,79 @@
-//! What happens to hosts: they join, start, stop, and meet with mishaps.
+//! What happens to hosts: they join, start, stop, meet with mishaps, and are taken away.
 
 use super::{PAUSE_MS, World};
-use crate::host::Host;
+use crate::faults::Fault;
+use crate::host::{Born, Host, HostEvent};
 use crate::people::{self, Mishap};
 use crate::schedule::Event;
-use crate::yard::{Power, Site};
+use crate::yard::{Power, Site, Sort};
 use motorpool_domain::RunnerId;
+use motorpool_domain::runner::Notice;
+
+/// How often an agent asks its machine for notices.
+const ASKS_EVERY_MS: u64 = 5_000;
+/// Between an interruption's notice and the end.
+const TAKEN_IN_MS: u64 = 120_000;
 
 impl World {
     /// A machine of the operator's own gets the secret of its new registration.
     pub(super) fn joins(&mut self, runner: RunnerId, secret: String) {
-        let host = self.host_of(&runner, true, &secret);
+        let machine = runner.to_string();
         let site = Site {
+            runner,
             pool: self.metal.clone(),
             secret: secret.clone(),
-            kept: true,
+            sort: Sort::Kept,
             power: Power::On,
             since_ms: self.ground.now_ms(),
             used_by: None,
         };
-        self.ground.yard().sites.entry(runner).or_insert(site);
-        if let Some(host) = self.hosts.get_mut(host) {
+        self.ground.yard().add(&machine, site);
+        let host = self.host_of(&machine);
+        if let Some(host) = host.and_then(|host| self.hosts.get_mut(host)) {
             host.give_secret(&self.ground, secret);
         }
     }
 
-    fn host_of(&mut self, runner: &RunnerId, kept: bool, secret: &str) -> usize {
-        if let Some(known) = self.by_runner.get(runner) {
-            return *known;
+    fn host_of(&mut self, machine: &str) -> Option<usize> {
+        if let Some(known) = self.by_machine.get(machine) {
+            return Some(*known);
         }
+        let born = {
+            let yard = self.ground.yard();
+            let site = yard.site(machine)?;
+            Born {
+                runner: site.runner.clone(),
+                machine: machine.to_owned(),
+                kept: site.kept(),
+                cloud: site.is_cloud(),
+                secret: site.secret.clone(),
+            }
+        };
         let index = self.hosts.len();
-        self.hosts.push(Host::new(&self.ground, index, runner.clone(), kept, secret.to_owned()));
-        self.by_runner.insert(runner.clone(), index);
-        index
+        self.hosts.push(Host::new(&self.ground, index, born));
+        self.by_machine.insert(machine.to_owned(), index);
+        Some(index)
     }
 
-    pub(super) fn power_on(&mut self, runner: &RunnerId) {
-        let site = {
-            let yard = self.ground.yard();
-            yard.sites.get(runner).map(|site| (site.power, site.kept, site.secret.clone()))
-        };
-        let Some((power, kept, secret)) = site else { return };
+    pub(super) fn power_on(&mut self, machine: &str) {
+        let site = self.ground.yard().site(machine).map(|site| (site.power, site.kept()));
+        let Some((power, kept)) = site else { return };
         // One that was told to stop before it was up does not start.
         if !kept && power != Power::Booting {
             return;
         }
-        self.ground.yard().turn(runner, Power::On, self.ground.now_ms());
-        let host = self.host_of(runner, kept, &secret);
-        self.ground.tell_of(|| format!("host {runner}"), || "starts".to_owned());
-        if let Some(host) = self.hosts.get_mut(host) {
+        self.ground.yard().turn(machine, Power::On, self.ground.now_ms());
+        let host = self.host_of(machine);
+        if let Some(host) = host.and_then(|host| self.hosts.get_mut(host)) {
+            host.tell(&self.ground, || "starts".to_owned());
             host.power_on(&self.ground);
         }
     }
 
-    pub(super) fn power_off(&mut self, runner: &RunnerId) {
-        self.ground.yard().turn(runner, Power::Off, self.ground.now_ms());
-        self.ground.tell_of(|| format!("host {runner}"), || "is off".to_owned());
-        if let Some(host) = self.by_runner.get(runner).and_then(|host| self.hosts.get_mut(*host)) {
+    pub(super) fn power_off(&mut self, machine: &str) {
+        self.ground.yard().turn(machine, Power::Off, self.ground.now_ms());
+        if let Some(host) = self.by_machine.get(machine).and_then(|host| self.hosts.get_mut(*host)) {
+            host.tell(&self.ground, || "is off".to_owned());
             host.power_off();
         }
     }
@@ -74,8 +91,8 @@ impl World {
             (chance.one_of(&on).copied(), people::mishap(&mut chance))
         };
         let Some(host) = host.and_then(|host| self.hosts.get_mut(host)) else { return };
-        let (runner, now_ms) = (host.runner.clone(), self.ground.now_ms());
-        self.ground.tell_of(|| format!("host {runner}"), || format!("mishap: {what:?}"));
+        let (machine, now_ms) = (host.machine.clone(), self.ground.now_ms());
+        host.tell(&self.ground, || format!("mishap: {what:?}"));
         match what {
             Mishap::Pause => host.paused_until_ms = now_ms + PAUSE_MS,
             Mishap::Reboots => host.power_on(&self.ground),
@@ -84,9 +101,67 @@ impl World {
             Mishap::Dies if host.kept => {
                 host.power_off();
                 let again_ms = self.ground.chance().between(30_000, 900_000);
-                self.ground.plan_in(again_ms, Event::PowerOn(runner));
+                self.ground.plan_in(again_ms, Event::PowerOn(machine));
             }
-            Mishap::Dies => self.power_off(&runner),
+            Mishap::Dies => self.power_off(&machine),
+        }
+    }
+
+    /// The cloud wants one of its spot machines back, or says that it may.
+    pub(super) fn notice(&mut self) {
+        if self.ground.weather.calm(self.ground.now_ms()) {
+            return;
+        }
+        let wait_ms = self.ground.chance().between(60_000, 500_000);
+        self.ground.plan_in(wait_ms, Event::Notice);
+        let spot: Vec<String> = {
+            let yard = self.ground.yard();
+            let up = yard
+                .all()
+                .filter(|(_, site)| site.is_spot() && site.power == Power::On && site.notice().is_none());
+            up.map(|(id, _)| id.clone()).collect()
+        };
+        let (machine, at_once, comes_to_something) = {
+            let mut chance = self.ground.chance();
+            (chance.one_of(&spot).cloned(), chance.hits(6_000), chance.hits(5_000))
+        };
+        let Some(machine) = machine else { return };
+        if at_once {
+            return self.interrupt(&machine);
+        }
+        self.give_notice(&machine, Notice::Rebalance);
+        if comes_to_something {
+            let wait_ms = self.ground.chance().between(60_000, 600_000);
+            self.ground.plan_in(wait_ms, Event::Interrupt(machine));
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, machine: &str) {
+        self.give_notice(machine, Notice::Interruption);
+        self.ground.plan_in(TAKEN_IN_MS, Event::PowerOff(machine.to_owned()));
+    }
+
+    fn give_notice(&mut self, machine: &str, given: Notice) {
+        let there = match self.ground.yard().site_mut(machine) {
+            Some(Site { sort: Sort::Cloud { notice, .. }, power: Power::On, .. }) => {
+                *notice = Some(given);
+                true
+            }
+            Some(_) | None => false,
+        };
+        if !there {
+            return;
+        }
+        self.ground.fired(match given {
+            Notice::Interruption => Fault::InterruptionNotice,
+            Notice::Rebalance => Fault::RebalanceNotice,
+        });
+        let Some(index) = self.by_machine.get(machine).copied() else { return };
+        if let Some(host) = self.hosts.get(index) {
+            host.tell(&self.ground, || format!("notice: {given:?}"));
+            let wait_ms = self.ground.chance().between(0, ASKS_EVERY_MS);
+            let event = HostEvent::AsksForNotices;
+            self.ground.plan_in(wait_ms, Event::Host { host: index, life: host.life, event });
         }
     }
 }

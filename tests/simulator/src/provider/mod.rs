@@ -1,0 +1,79 @@
+//! The providers: they make and end machines, slowly, and not always with an answer. One is plain, and has one kind of machine for
+//! each runner; the other is a cloud like EC2. What both are told is held against the records (invariants 14 and 15).
+
+mod cloud;
+mod market;
+mod orders;
+mod plain;
+
+pub(crate) use cloud::Cloud;
+pub(crate) use market::{Short, ladder};
+pub(crate) use orders::LateOrder;
+pub(crate) use plain::Plain;
+
+use super::faults::Fault;
+use super::gate::{Gate, Side, Toward};
+use super::ground::Ground;
+use super::schedule::Event;
+use super::weather::Wind;
+use super::yard::Power;
+use motorpool_control::ports::backend::BackendError;
+use motorpool_domain::RunnerId;
+use motorpool_domain::runner::{Presence, StateName};
+use std::sync::Arc;
+
+/// What both providers do alike.
+#[derive(Debug, Clone)]
+struct Counter {
+    ground: Arc<Ground>,
+}
+
+impl Counter {
+    async fn travels(&self, side: Side) {
+        let wait_ms = self.ground.chance().skewed(50, 4_000);
+        Gate::new(&self.ground, wait_ms, side, Toward::Provider).await;
+    }
+
+    /// An order for machines, or its answer.
+    async fn launch_travels(&self, side: Side) {
+        let wait_ms = self.ground.chance().skewed(50, 4_000);
+        Gate::new(&self.ground, wait_ms, side, Toward::Launch).await;
+    }
+
+    /// Tells one machine to go.
+    fn end(&self, machine: &str) -> Presence {
+        let now_ms = self.ground.now_ms();
+        match self.ground.yard().power(machine) {
+            None | Some(Power::Off) => return Presence::Gone,
+            Some(Power::Stopping) => return Presence::There,
+            Some(Power::Booting | Power::On) => {}
+        }
+        self.ground.yard().turn(machine, Power::Stopping, now_ms);
+        let goes_in_ms = self.ground.chance().skewed(200, 90_000);
+        self.ground.plan_in(goes_in_ms, Event::PowerOff(machine.to_owned()));
+        Presence::There
+    }
+
+    fn may_be_throttled(&self, attempted: &str) -> Result<(), BackendError> {
+        if !self.ground.strikes(Wind::ProviderThrottled) {
+            return Ok(());
+        }
+        self.ground.fired(Fault::ProviderThrottled);
+        Err(BackendError { attempted: attempted.to_owned(), source: "too many requests".into() })
+    }
+
+    /// Invariant 14. A machine beside the one that the record names may go at any time.
+    fn end_is_committed(&self, id: &RunnerId, machine: Option<&str>) {
+        let known = self.ground.oracle().runner(id).cloned();
+        let ended = known.as_ref().is_none_or(|known| {
+            let other =
+                machine.is_some_and(|own| known.provider_id.as_deref().is_some_and(|named| named != own));
+            other || matches!(known.state.name(), StateName::Terminating | StateName::Terminated)
+        });
+        if !ended {
+            let state = known.map(|known| known.state.name());
+            let what = format!("the provider is told to end {id}, whose record is {state:?}");
+            self.ground.broken(14, &[id], what);
+        }
+    }
+}
