@@ -15,6 +15,7 @@ pub struct FakeAgent {
     api: Api,
     pub runner: String,
     pub token: String,
+    pub machine_id: String,
     pub boot_id: String,
     pub epoch: u64,
     pub registered: Option<String>,
@@ -44,6 +45,7 @@ impl FakeAgent {
             api: api.as_who(Some(&token)),
             runner: runner.to_owned(),
             token,
+            machine_id: format!("machine-of-{runner}"),
             boot_id: "boot-1".to_owned(),
             epoch: 1,
             registered: None,
@@ -71,7 +73,7 @@ impl FakeAgent {
             "runner": self.runner,
             "secret": secret,
             "token_sha256": sha256_hex(&self.token),
-            "machine_id": format!("machine-of-{}", self.runner),
+            "machine_id": self.machine_id,
             "boot_id": self.boot_id,
         });
         self.api.as_who(None).post("agent/bootstrap", body).await

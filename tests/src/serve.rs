@@ -37,6 +37,12 @@ impl Serve {
         Self::start_with(fresh_dir()?, pools, args, ledger.environment_outside()?)
     }
 
+    /// With more arguments, and more in its environment.
+    pub fn start_where(pools: &str, args: &[&str], environment: Vec<(String, String)>) -> Result<Self> {
+        let args = args.iter().map(OsString::from).collect();
+        Self::start_with(fresh_dir()?, pools, args, environment)
+    }
+
     fn start_with(
         dir: TempDir,
         pools: &str,

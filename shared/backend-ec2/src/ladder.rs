@@ -52,7 +52,7 @@ pub(crate) fn ladder(offer: &Offer, rules: &Ec2Rules, types: &[Type], places: &[
 
 /// In the order of the ladder.
 fn rungs_sold(usage: Usage, types: &[&Type], places: &[Place]) -> Vec<Rung> {
-    let mut rungs: Vec<(Price, &str, usize, Rung)> = Vec::new();
+    let mut rungs: Vec<(Price, &Type, usize, Rung)> = Vec::new();
     for kind in types.iter().filter(|kind| kind.sold.contains(&usage)) {
         let on_demand = prices::on_demand(&kind.name, kind.spec);
         let offer = Offer { instance_type: kind.name.clone(), usage, spec: kind.spec };
@@ -65,10 +65,14 @@ fn rungs_sold(usage: Usage, types: &[&Type], places: &[Place]) -> Vec<Rung> {
                 Usage::OnDemand => on_demand,
             };
             let rung = Rung { offer: offer.clone(), zone: Some(place.zone.clone()), hourly: Some(hourly) };
-            rungs.push((hourly, &kind.name, order, rung));
+            rungs.push((hourly, kind, order, rung));
         }
     }
-    rungs.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
+    // Of two at the same price the smaller one: nobody needs more than was asked for.
+    rungs.sort_by_key(|(hourly, kind, order, _)| {
+        let Type { name, spec, .. } = kind;
+        (*hourly, spec.cpu, spec.memory_mb, name.clone(), *order)
+    });
     rungs.into_iter().map(|(_, _, _, rung)| rung).collect()
 }
 

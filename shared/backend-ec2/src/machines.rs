@@ -49,7 +49,11 @@ impl Ec2Backend {
             Err(error) if error.is_unknown_instance() => Vec::new(),
             Err(error) => return Err(error),
         };
-        Ok(self.presence(runner, states))
+        match (self.presence(runner, states), &runner.state) {
+            // One that is told again may have been over for long: its own state says so for certain.
+            (Presence::There, RunnerState::Terminating { told, .. }) if *told > 1 => self.look(runner).await,
+            (presence, _) => Ok(presence),
+        }
     }
 
     pub(crate) async fn list(&self, pool: &PoolName) -> Result<Vec<Machine>, Ec2Error> {

@@ -9,11 +9,10 @@ use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::{Ec2Rules, Pool};
 use motorpool_domain::runner::Presence;
 use motorpool_domain::spec::Usage;
+use motorpool_ec2_tests::moto::{self, Place, asked, texts, user_data};
 use motorpool_ec2_tests::samples::{attempt, ec2_rules, launch_id, order, pool, runner, terminating};
 use motorpool_tests::emulated_aws::fresh_name;
 use std::sync::Arc;
-
-const ENDPOINT: &str = "MOTORPOOL_MOTO_ENDPOINT";
 
 /// An installation of its own on the moto that all tests share, with a pool in its default network.
 struct Ground {
@@ -24,12 +23,7 @@ struct Ground {
 
 impl Ground {
     async fn new() -> Result<Self> {
-        let endpoint = std::env::var(ENDPOINT).ok().filter(|endpoint| !endpoint.is_empty()).with_context(|| {
-            format!(
-                "this test needs moto, and ${ENDPOINT} does not name one: `cargo xtask test` brings its own; \
-                 for a test by hand, run `cargo xtask aws` and export what it prints"
-            )
-        })?;
+        let endpoint = moto::endpoint()?;
         let settings = Ec2Config {
             installation: fresh_name("mp"),
             server_url: "https://pool.example:8443".to_owned(),
@@ -37,17 +31,8 @@ impl Ground {
             clock: Arc::new(SystemClock),
         };
         let backend = Ec2Backend::new(&motorpool_aws::emulated(&endpoint).await, settings);
-        let subnets = texts(&asked(&endpoint, "DescribeSubnets").await?, "subnetId");
-        let groups = texts(&asked(&endpoint, "DescribeSecurityGroups").await?, "groupId");
-        let images =
-            asked(&endpoint, "DescribeImages&Filter.1.Name=architecture&Filter.1.Value.1=x86_64").await?;
-        let rules = Ec2Rules {
-            on_demand_fallback: true,
-            image: texts(&images, "imageId").into_iter().next().context("moto has no image")?,
-            subnets: subnets.into_iter().take(1).collect(),
-            security_groups: groups.into_iter().take(1).collect(),
-            ..ec2_rules()
-        };
+        let Place { image, subnets, security_groups } = moto::place(&endpoint).await?;
+        let rules = Ec2Rules { on_demand_fallback: true, image, subnets, security_groups, ..ec2_rules() };
         Ok(Self { endpoint, backend, pool: pool("small", Usage::Spot, 50, rules) })
     }
 
@@ -59,30 +44,6 @@ impl Ground {
     async fn described(&self, machine: &Machine) -> Result<String> {
         asked(&self.endpoint, &format!("DescribeInstances&InstanceId.1={}", machine.provider_id)).await
     }
-}
-
-/// moto reads region and service from the header, and checks no signature.
-async fn asked(endpoint: &str, action: &str) -> Result<String> {
-    const UNSIGNED: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=none";
-    // Whoever was first has installed it.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let answer = reqwest::Client::new()
-        .post(endpoint)
-        .header("authorization", UNSIGNED)
-        .header("content-type", "application/x-www-form-urlencoded")
-        .body(format!("Version=2016-11-15&Action={action}"))
-        .send()
-        .await?;
-    let (status, body) = (answer.status(), answer.text().await?);
-    ensure!(status.is_success(), "moto answered {status}: {body}");
-    Ok(body)
-}
-
-/// What stands in each element of this name.
-fn texts(xml: &str, name: &str) -> Vec<String> {
-    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
-    let inside = |part: &str| part.split_once(&close).map(|(inside, _)| inside.to_owned());
-    xml.split(&open).skip(1).filter_map(inside).collect()
 }
 
 /// One test, since moto takes seconds for its lists, and tests beside each other would wait for each other's.
@@ -190,9 +151,7 @@ async fn refuse_16_the_metadata_is_closed_the_disk_encrypted_and_there_is_no_rol
         asked(&ground.endpoint, &action).await
     };
     ensure!(attribute("instanceInitiatedShutdownBehavior").await?.contains("<value>terminate</value>"));
-    let encoded = texts(&attribute("userData").await?, "value").into_iter().next().context("no user data")?;
-    let text =
-        String::from_utf8(base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded)?)?;
+    let text = user_data(&ground.endpoint, &machines[0].provider_id).await?;
     ensure!(text.starts_with("#cloud-config\n") && text.contains("pool.example"), "{text}");
     Ok(())
 }

@@ -1,0 +1,122 @@
+//! A real serve with EC2 built in, on moto, as an operator uses it: plan, apply, provision, join, look, release, and the instance is gone.
+
+use anyhow::{Context, Result, ensure};
+use motorpool_ec2_tests::moto::{self, Place, asked, texts, user_data};
+use motorpool_tests::fake_agent::FakeAgent;
+use motorpool_tests::serve::{ADMIN_TOKEN, Serve, binary};
+use motorpool_tests::wait::until;
+use serde_json::Value;
+use std::process::Command;
+
+/// Out of the way of whatever the test's own environment says.
+fn aws(endpoint: &str) -> Vec<(String, String)> {
+    [
+        ("AWS_ENDPOINT_URL", endpoint),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
+}
+
+fn pools(place: &Place) -> String {
+    let Place { image, subnets, security_groups } = place;
+    format!(
+        r#"
+[pools.cloud]
+backend = "ec2"
+clean = "replace"
+max = 3
+cpu = 2
+memory_mb = 4096
+usage = "spot"
+heartbeat_seconds = 1
+terminating_seconds = 1
+
+[pools.cloud.ec2]
+image = "{image}"
+subnets = {subnets:?}
+security_groups = {security_groups:?}
+on_demand_fallback = true
+"#
+    )
+}
+
+fn motorpool(serve: &Serve, args: &[&str]) -> Result<String> {
+    let output = Command::new(binary()?)
+        .args(args)
+        .env("MOTORPOOL_SERVER", serve.api().base())
+        .env("MOTORPOOL_ADMIN_TOKEN", ADMIN_TOKEN)
+        .env("COLUMNS", "160")
+        .output()?;
+    let (said, wrong) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
+    ensure!(output.status.success(), "motorpool {args:?} failed: {said}{wrong}");
+    Ok(said)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn planned_applied_provisioned_joined_released_and_gone() -> Result<()> {
+    let endpoint = moto::endpoint()?;
+    let place = moto::place(&endpoint).await?;
+    let serve = Serve::start_where(
+        "refresh_seconds = 1",
+        &["--public-url", "https://pool.example:8443"],
+        aws(&endpoint),
+    )?;
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("cloud.toml");
+    std::fs::write(&file, pools(&place))?;
+    let file = file.to_str().context("a path")?;
+
+    let plan = motorpool(&serve, &["pools", "apply", file, "--dry-run"])?;
+    ensure!(plan.contains("spot") && plan.contains('$') && plan.contains("Nothing was changed"), "{plan}");
+    let whole = motorpool(&serve, &["--json", "pools", "apply", file, "--dry-run"])?;
+    ensure!(whole.contains("on-demand"), "it says nothing of what it falls back to: {whole}");
+    ensure!(serve.api().get("pools/cloud").await?.status == 404, "a dry run defined the pool");
+    motorpool(&serve, &["pools", "apply", file])?;
+
+    let claim = serve.api().provision("gh-1", "cloud", 1).await?;
+    let claim = claim["claim"].as_str().context("no claim")?.to_owned();
+    let launched = async || -> Result<Option<Value>> {
+        let runners = serve.api().runners("cloud").await?;
+        Ok(runners.into_iter().find(|runner| runner["provider_id"].is_string()))
+    };
+    let runner = until("an instance is launched", launched).await?;
+    let (id, instance) = (text(&runner, "runner")?, text(&runner, "provider_id")?);
+    let told = user_data(&endpoint, &instance).await?;
+    ensure!(told.contains("https://pool.example:8443"), "{told}");
+    let at = told.find("mp_launch_").context("no launch secret in the user data")?;
+    let secret: String =
+        told[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect();
+
+    let mut other = FakeAgent::new(serve.api(), &id);
+    other.machine_id = "i-0123456789abcdef0".to_owned();
+    ensure!(other.bootstrap(&secret).await?.status == 403, "another machine joined in its place");
+    let mut agent = FakeAgent::new(serve.api(), &id);
+    agent.machine_id = instance.clone();
+    agent.bootstrap(&secret).await?.expect(200)?;
+    agent.work_until("running").await?;
+    until("the claim is ready", async || {
+        Ok((serve.api().claim(&claim).await?["state"] == "ready").then_some(()))
+    })
+    .await?;
+
+    let shown = motorpool(&serve, &["runners", "--pool", "cloud"])?;
+    for part in [text(&runner, "instance_type")?, text(&runner, "zone")?, "spot".to_owned(), "$".to_owned()] {
+        ensure!(shown.contains(&part), "no {part} in:\n{shown}");
+    }
+    serve.api().release("gh-1").await?;
+    // Its agent deregisters, is told to end, and is heard no more; or it is over before it asks again.
+    while agent.step().await.is_ok_and(|answer| answer["end"] == false) {}
+    until("the instance is gone", async || {
+        let seen = asked(&endpoint, &format!("DescribeInstances&InstanceId.1={instance}")).await?;
+        let gone = texts(&seen, "name").iter().any(|state| state == "terminated");
+        Ok((gone && serve.api().runners("cloud").await?.is_empty()).then_some(()))
+    })
+    .await
+}
+
+fn text(value: &Value, name: &str) -> Result<String> {
+    Ok(value[name].as_str().with_context(|| format!("no {name} in {value}"))?.to_owned())
+}
