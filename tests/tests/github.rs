@@ -2,6 +2,7 @@
 //! job, deregister; what GitHub still lists afterwards is removed; and the configuration is nowhere to be found.
 
 use anyhow::{Context, Result, ensure};
+use motorpool_tests::fake_agent::FakeAgent;
 use motorpool_tests::github::{CANARY, GitHubServer};
 use motorpool_tests::serve::{Serve, fresh_dir};
 use motorpool_tests::wait::until;
@@ -50,7 +51,11 @@ run_cmd = '''{program}'''
 system = "github"
 scope = "our-org"
 labels = ["linux"]
-minimum_version = "2.329.0"
+
+[pools.metal]
+backend = "bare_metal"
+clean = "keep"
+ci = {{ system = "github", scope = "our-org", minimum_version = "2.329.0" }}
 "#,
         github.url()
     );
@@ -177,6 +182,22 @@ async fn refuse_17_a_configuration_is_in_no_log_no_command_line_and_no_file() ->
         ensure!(!holds(&content, &encoded), "{} holds it", file.display());
         ensure!(!content.contains("ghp_for_tests_only"), "{} holds the token for GitHub", file.display());
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_is_too_old_is_shown_and_raises_one_alert() -> Result<()> {
+    let site = site().await?;
+    let agent = FakeAgent::idle(site.serve.api(), "metal", "mac-01", json!({})).await?;
+    let mut report = agent.report();
+    for (version, outdated) in [("2.328.1", true), ("2.328.1", true), ("2.329.0", false)] {
+        report["program_version"] = json!(version);
+        agent.say(report.clone()).await?.expect(200)?;
+        let shown = site.serve.api().runner("mac-01").await?;
+        ensure!(shown["program_version"] == version && shown["program_outdated"] == outdated, "{shown}");
+    }
+    let alerts = site.serve.log().matches("older than the pool's minimum").count();
+    ensure!(alerts == 1, "{alerts} alerts for one version");
     Ok(())
 }
 

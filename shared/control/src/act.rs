@@ -42,7 +42,7 @@ impl Control {
             Applied::Changed { before, after } => (before, after),
             Applied::Stayed | Applied::Refused(_) | Applied::Overtaken => return Ok(()),
         };
-        if makes_room(&after.state) {
+        if after.state.makes_room() {
             self.offer_to_waiting(&after.pool).await?;
         }
         let holder = before.state.hold().or(after.state.hold());
@@ -76,18 +76,5 @@ impl Control {
                 Ok(())
             }
         }
-    }
-}
-
-/// Whether a claim that waits could get further now: by an idle runner, or a slot that is or will soon be free.
-fn makes_room(state: &RunnerState) -> bool {
-    match state {
-        RunnerState::Idle | RunnerState::Terminating { .. } | RunnerState::Terminated { .. } => true,
-        RunnerState::Created { .. }
-        | RunnerState::Resetting { .. }
-        | RunnerState::Claimed { .. }
-        | RunnerState::Running { .. }
-        | RunnerState::Releasing { .. }
-        | RunnerState::Quarantined { .. } => false,
     }
 }

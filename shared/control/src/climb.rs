@@ -6,10 +6,10 @@ use crate::ports::backend::{LaunchError, LaunchOrder, Machine, Ordered};
 use crate::ports::ledger::{AllWritten, RunnerWrite, Written};
 use crate::refused::{Refused, chain};
 use futures_util::StreamExt;
-use motorpool_domain::ladder::{Attempt, Choice, Lacking, Rung, Shortage, choose};
+use motorpool_domain::ladder::{Choice, Lacking, Rung, Shortage, choose};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    Change, Decision, Runner, RunnerEvent, RunnerState, StateName, decide, next_look,
+    Change, Decision, Runner, RunnerEvent, attempt_of, decide, is_of, is_unlaunched, next_look, run_from,
 };
 use motorpool_domain::spec::Want;
 use motorpool_domain::{Actor, RunnerId, Timestamp};
@@ -308,45 +308,5 @@ impl Control {
             (Climbed::Short { .. }, Some(hold)) => self.advance(&hold.claim).await.map(|_| ()),
             (Climbed::Short { .. } | Climbed::UnderWay, _) => Ok(()),
         }
-    }
-}
-
-/// Those that follow on each other: a call asks for a run of its launch. Whoever stands apart is left to refresh.
-fn run_from(from: u32, runners: &[Runner]) -> &[Runner] {
-    let run = (from..).zip(runners).take_while(|(index, runner)| *index == runner.index).count();
-    runners.get(..run).unwrap_or(runners)
-}
-
-/// A record of before attempts were written down has the one that its launch amounts to.
-pub(crate) fn attempt_of(runner: &Runner) -> Attempt {
-    let noted = match &runner.state {
-        RunnerState::Created { attempt, .. } => attempt.clone(),
-        RunnerState::Resetting { .. }
-        | RunnerState::Idle
-        | RunnerState::Claimed { .. }
-        | RunnerState::Running { .. }
-        | RunnerState::Releasing { .. }
-        | RunnerState::Quarantined { .. }
-        | RunnerState::Terminating { .. }
-        | RunnerState::Terminated { .. } => None,
-    };
-    noted.unwrap_or_else(|| Attempt::first(1, Rung::only(runner.offer.clone()), None))
-}
-
-fn is_unlaunched(runner: &Runner) -> bool {
-    matches!(runner.state, RunnerState::Created { launched_at: None, .. })
-}
-
-/// Whether a call for this attempt is still for this runner: it is on its way by it, or came by it and lives.
-fn is_of(runner: &Runner, attempt: &Attempt) -> bool {
-    match runner.state.name() {
-        StateName::Terminating | StateName::Terminated => false,
-        StateName::Created => attempt_of(runner).number == attempt.number,
-        StateName::Resetting
-        | StateName::Idle
-        | StateName::Claimed
-        | StateName::Running
-        | StateName::Releasing
-        | StateName::Quarantined => true,
     }
 }

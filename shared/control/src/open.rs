@@ -96,8 +96,7 @@ impl Control {
             return self.open_waiting(draft, reason, None).await;
         }
         let hand = self.receive_idle(&record.pool, &draft.claim).await?;
-        // One runner comes whole or not at all; of several, the rest may have to be waited for.
-        let at_once = draft.claim.ask.count == 1 || hand.len() >= lacks(&draft.claim);
+        let at_once = draft.claim.comes_at_once(hand.len());
         let id = draft.claim.id.clone();
         let gathered = if at_once {
             self.gather(&record.pool, draft, hand).await?
@@ -144,10 +143,6 @@ impl Control {
             Opened::Lost { .. } => Ok(false),
         }
     }
-}
-
-fn lacks(claim: &Claim) -> usize {
-    usize::try_from(claim.short()).unwrap_or(usize::MAX)
 }
 
 fn held_otherwise(key: &ClaimKey, claim: &Claim) -> Refused {

@@ -91,7 +91,7 @@ impl Control {
             self.follow(&applied).await?;
             current = self.runner_record(&request.runner).await?;
         }
-        for event in self.told(pool, request) {
+        for event in told(pool, &current, request) {
             let applied = self.apply(pool, &current, &event, &who).await?;
             self.follow(&applied).await?;
             if applied.after().is_some() {
@@ -123,20 +123,6 @@ impl Control {
         let RunnerState::Running { hold, leaving: true } = &runner.state else { return Ok(None) };
         let open = self.ledger.claim(&hold.claim).await?.is_some_and(|claim| claim.state.open());
         Ok((!open).then(|| RunnerEvent::Release { why: format!("{} has ended", hold.claim) }))
-    }
-
-    /// What an agent says of its host, whatever it is doing.
-    fn told(&self, pool: &Pool, request: &SyncRequest) -> Vec<RunnerEvent> {
-        let version = request.program_version.as_ref().filter(|version| version.len() <= LONGEST_ID);
-        if let Some((version, least)) =
-            version.zip(pool.rules.ci.as_ref().and_then(|ci| ci.minimum_version.as_ref()))
-            && is_older(version, least)
-        {
-            tracing::warn!(target: "alert", runner = %request.runner, pool = %pool.name, version, least, "a runner program is older than the pool's minimum: the CI system may refuse it soon");
-        }
-        let seen = version.map(|version| RunnerEvent::ProgramSeen { version: version.clone() });
-        let notice = request.notice.map(|notice| RunnerEvent::InterruptionNotice { notice });
-        seen.into_iter().chain(notice).collect()
     }
 
     /// A runner that joins a ready claim has the rest of its time.
@@ -179,6 +165,22 @@ impl Control {
         let news = new_task || end || runner.epoch != request.epoch;
         Synced { answer, news }
     }
+}
+
+/// What an agent says of its host, whatever it is doing.
+fn told(pool: &Pool, runner: &Runner, request: &SyncRequest) -> Vec<RunnerEvent> {
+    let version = request.program_version.as_ref();
+    let version =
+        version.filter(|version| version.len() <= LONGEST_ID && runner.program.as_ref() != Some(version));
+    let least = pool.rules.ci.as_ref().and_then(|ci| ci.minimum_version.as_ref());
+    if let Some((version, least)) = version.zip(least)
+        && is_older(version, least)
+    {
+        tracing::warn!(target: "alert", runner = %runner.id, pool = %pool.name, version, least, "a runner program is older than the pool's minimum: the CI system may refuse it soon");
+    }
+    let seen = version.map(|version| RunnerEvent::ProgramSeen { version: version.clone() });
+    let notice = request.notice.map(|notice| RunnerEvent::InterruptionNotice { notice });
+    seen.into_iter().chain(notice).collect()
 }
 
 /// What is on the host holds in any epoch; what was done in an old one says nothing of this one.

@@ -1,4 +1,4 @@
-//! A control plane on the embedded ledger and the fake EC2, which a test plays step by step: its planes can be cut off and begun anew,
+//! A control plane on the in-memory ledger and the fake EC2, which a test plays step by step: its planes can be cut off and begun anew,
 //! its agents do what they are told, and at the end everything must add up.
 
 use crate::fake::{CallPoint, FakeEc2, Instance, Side, State};
@@ -16,8 +16,7 @@ use motorpool_domain::ladder::Rung;
 use motorpool_domain::pool::{BackendKind, Pool};
 use motorpool_domain::runner::{Notice, Runner, RunnerState};
 use motorpool_domain::spec::Spec;
-use motorpool_ledger::embedded::EmbeddedEngine;
-use motorpool_ledger::{DynamoLedger, create_table_on_aws};
+use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
 use motorpool_tests::cutting::{Cuts, Cutting};
 use motorpool_tests::played::{PlayedAgents, PlayedHost};
@@ -49,7 +48,7 @@ impl Stage {
         let fake = FakeEc2::new(Arc::clone(&clock) as Arc<dyn Clock>);
         let cuts = Cuts::new(None);
         let stage = Self {
-            ledger: ledger(&cuts).await?,
+            ledger: Arc::new(Cutting::new(Arc::new(MemoryLedger::default()), &cuts)),
             queue: Arc::new(InProcessQueue::default()),
             agents: PlayedAgents::default(),
             notices: Mutex::default(),
@@ -281,13 +280,4 @@ fn over(refused: &Refused) -> bool {
         | RefusedKind::TooManyRequests
         | RefusedKind::Internal => false,
     }
-}
-
-async fn ledger(cuts: &Arc<Cuts>) -> Result<Arc<dyn Ledger>> {
-    const TABLE: &str = "motorpool";
-    let engine = EmbeddedEngine::in_memory()?;
-    let config = motorpool_aws::emulated("http://embedded.invalid").await;
-    let config = config.into_builder().http_client(Cutting::new(engine.http_client(), cuts)).build();
-    create_table_on_aws(&config, TABLE).await?;
-    Ok(Arc::new(DynamoLedger::on_aws(&config, TABLE)))
 }

@@ -2,14 +2,15 @@
 
 use super::find;
 use crate::apply::Applied;
-use crate::climb::attempt_of;
 use crate::control::Control;
 use crate::ports::ledger::{Due, Page, PoolRecord, WhichClaims};
 use crate::refused::{Refused, chain};
 use futures_util::StreamExt;
 use motorpool_domain::brake::Heartbeats;
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Look, Presence, Runner, RunnerEvent, StateName, look, next_look, overdue};
+use motorpool_domain::runner::{
+    Look, Presence, Runner, RunnerEvent, StateName, attempt_of, look, next_look, overdue,
+};
 use motorpool_domain::{Actor, LaunchId, PoolName, RunnerId, Timestamp};
 use motorpool_wire::api::RefreshReport;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

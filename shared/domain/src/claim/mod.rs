@@ -110,6 +110,12 @@ impl Claim {
         }
     }
 
+    /// Whether it gets all that it lacks by one look at the pool, with so many idle ones in hand: one runner comes whole or not at all;
+    /// of several, the rest may have to be waited for.
+    pub fn comes_at_once(&self, in_hand: usize) -> bool {
+        self.ask.count == 1 || u32::try_from(in_hand).is_ok_and(|in_hand| in_hand >= self.short())
+    }
+
     /// How many runners it lacks.
     pub fn short(&self) -> u32 {
         if !self.state.open() {

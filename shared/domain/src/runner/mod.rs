@@ -3,11 +3,13 @@
 mod decide;
 mod desired;
 mod event;
+mod launching;
 mod liveness;
 
 pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
 pub use event::{Hold, Notice, Presence, Removal, RunnerEvent};
+pub use launching::{attempt_of, is_of, is_unlaunched, run_from};
 pub use liveness::{Look, look, next_look, overdue};
 
 use crate::ci::Registration;
@@ -213,6 +215,19 @@ impl RunnerState {
             Self::Quarantined { .. } => StateName::Quarantined,
             Self::Terminating { .. } => StateName::Terminating,
             Self::Terminated { .. } => StateName::Terminated,
+        }
+    }
+
+    /// Whether a claim that waits could get further now: by an idle runner, or a slot that is or will soon be free.
+    pub fn makes_room(&self) -> bool {
+        match self {
+            Self::Idle | Self::Terminating { .. } | Self::Terminated { .. } => true,
+            Self::Created { .. }
+            | Self::Resetting { .. }
+            | Self::Claimed { .. }
+            | Self::Running { .. }
+            | Self::Releasing { .. }
+            | Self::Quarantined { .. } => false,
         }
     }
 

@@ -1,0 +1,97 @@
+//! A runner while its machine is asked for: by which call, and for whom that call still is.
+
+use crate::ladder::{Attempt, Rung};
+use crate::runner::{Runner, RunnerState, StateName};
+
+/// Those that follow on each other: a call asks for a run of its launch. Whoever stands apart is left to refresh.
+pub fn run_from(from: u32, runners: &[Runner]) -> &[Runner] {
+    let run = (from..).zip(runners).take_while(|(index, runner)| *index == runner.index).count();
+    runners.get(..run).unwrap_or(runners)
+}
+
+/// A record of before attempts were written down has the one that its launch amounts to.
+pub fn attempt_of(runner: &Runner) -> Attempt {
+    let noted = match &runner.state {
+        RunnerState::Created { attempt, .. } => attempt.clone(),
+        RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => None,
+    };
+    noted.unwrap_or_else(|| Attempt::first(1, Rung::only(runner.offer.clone()), None))
+}
+
+pub fn is_unlaunched(runner: &Runner) -> bool {
+    matches!(runner.state, RunnerState::Created { launched_at: None, .. })
+}
+
+/// Whether a call for this attempt is still for this runner: it is on its way by it, or came by it and lives.
+pub fn is_of(runner: &Runner, attempt: &Attempt) -> bool {
+    match runner.state.name() {
+        StateName::Terminating | StateName::Terminated => false,
+        StateName::Created => attempt_of(runner).number == attempt.number,
+        StateName::Resetting
+        | StateName::Idle
+        | StateName::Claimed
+        | StateName::Running
+        | StateName::Releasing
+        | StateName::Quarantined => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Epoch, LaunchId, PoolName, RunnerId};
+    use crate::runner::NewRunner;
+    use crate::spec::{Offer, Spec, Usage};
+    use crate::time::{Threshold, Timestamp};
+
+    fn runner(index: u32, number: u32, launched: bool) -> Runner {
+        let launch = LaunchId::parse("l-1").unwrap();
+        let spec = Spec { cpu: 2, memory_mb: 4_096 };
+        let offer = Offer { instance_type: "c6i.large".to_owned(), usage: Usage::Spot, spec };
+        let new = NewRunner {
+            id: RunnerId::of_launch(&launch, index),
+            pool: PoolName::parse("small").unwrap(),
+            attempt: Some(Attempt { number, ..Attempt::first(4, Rung::only(offer.clone()), None) }),
+            launch,
+            index,
+            offer,
+            kept: false,
+            hold: None,
+            epoch: Epoch::FIRST,
+            threshold: Threshold(Timestamp::from_millis(1)),
+        };
+        let mut runner = Runner::intent(new, Timestamp::from_millis(0));
+        if let RunnerState::Created { launched_at, .. } = &mut runner.state {
+            *launched_at = launched.then_some(Timestamp::from_millis(0));
+        }
+        runner
+    }
+
+    #[test]
+    fn a_call_is_for_those_that_follow_on_each_other() {
+        let all: Vec<Runner> = [2, 3, 5].map(|index| runner(index, 1, false)).into();
+        let run: Vec<u32> = run_from(2, &all).iter().map(|runner| runner.index).collect();
+        assert_eq!(run, [2, 3]);
+        assert!(run_from(9, &all).is_empty());
+    }
+
+    #[test]
+    fn inv_15_a_repeated_call_is_for_who_waits_for_it_or_came_by_it_and_lives() {
+        let attempt = attempt_of(&runner(0, 1, false));
+        assert!(is_of(&runner(0, 1, false), &attempt) && is_of(&runner(1, 1, true), &attempt));
+        assert!(!is_of(&runner(0, 2, false), &attempt), "it waits for the next call already");
+        let state = |state| Runner { state, ..runner(0, 1, true) };
+        assert!(is_of(&state(RunnerState::Idle), &attempt));
+        let why = "over".to_owned();
+        assert!(!is_of(&state(RunnerState::Terminating { why: why.clone(), told: 1 }), &attempt));
+        assert!(!is_of(&state(RunnerState::Terminated { why }), &attempt));
+        assert!(is_unlaunched(&runner(0, 1, false)) && !is_unlaunched(&runner(0, 1, true)));
+    }
+}
