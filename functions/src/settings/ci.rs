@@ -1,7 +1,7 @@
 //! The CI systems that a function signs in to, from its environment.
 
 use super::{SettingsError, Variable};
-use motorpool_ci::{Credentials, GitHub, GitHubConfig, GitLab, GitLabConfig};
+use motorpool_ci::{Credentials, GitHub, GitHubConfig, GitLab, GitLabConfig, SetupError};
 use motorpool_control::ports::ci::CiSystems;
 use motorpool_domain::ci::CiSystem;
 use secrecy::SecretString;
@@ -53,6 +53,7 @@ fn github(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<GitHub>, 
         None => Ok(None),
     };
     let (app_id, key) = (number(&GITHUB_APP_ID)?, variable(GITHUB_APP_KEY.name));
+    let of = if app_id.is_some() { &GITHUB_APP_KEY } else { &GITHUB_TOKEN };
     let credentials = match (app_id, key, variable(GITHUB_TOKEN.name)) {
         (None, None, None) => return Ok(None),
         (Some(app_id), Some(key), None) => Credentials::App {
@@ -69,5 +70,8 @@ fn github(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<GitHub>, 
     if let Some(url) = variable(GITHUB_API_URL.name) {
         config.api_url = url;
     }
-    GitHub::new(config).map(Some).map_err(|error| GITHUB_TOKEN.wrong(error.to_string()))
+    GitHub::new(config).map(Some).map_err(|error| match error {
+        SetupError::Address { .. } => GITHUB_API_URL.wrong(error.to_string()),
+        SetupError::Key | SetupError::Token { .. } | SetupError::Https { .. } => of.wrong(error.to_string()),
+    })
 }

@@ -1,4 +1,5 @@
 use super::*;
+use motorpool_domain::ci::CiSystem;
 use std::collections::HashMap;
 
 const SECRET: &str = "a-secret-that-nobody-may-see-at-all";
@@ -93,4 +94,38 @@ fn outside_lambda_it_says_what_it_is() {
     assert_eq!(must_be_lambda(|_| Some("127.0.0.1:9001".to_owned())), Ok(()));
     let error = must_be_lambda(|_| None).unwrap_err().to_string();
     assert!(error.contains("cargo lambda watch"), "{error}");
+}
+
+#[test]
+fn a_ci_system_is_signed_in_to_by_a_token_or_an_app() {
+    let systems = |changes: &[(&'static str, Option<&str>)]| read(changes).map(|from| from.ci);
+    let none = systems(&[]).unwrap();
+    assert!(none.get(CiSystem::GitHub).is_none() && none.get(CiSystem::GitLab).is_none());
+    let token = systems(&[("MOTORPOOL_GITHUB_TOKEN", Some("ghp_x"))]).unwrap();
+    assert!(token.get(CiSystem::GitHub).is_some());
+    let gitlab = [
+        ("MOTORPOOL_GITLAB_URL", Some("https://gitlab.example")),
+        ("MOTORPOOL_GITLAB_TOKEN", Some("glpat-x")),
+    ];
+    assert!(systems(&gitlab).unwrap().get(CiSystem::GitLab).is_some());
+}
+
+#[test]
+fn refuse_17_what_is_wrong_with_a_ci_system_is_named_and_not_quoted() {
+    for (changes, named) in [
+        (vec![("MOTORPOOL_GITHUB_APP_ID", Some("1"))], "MOTORPOOL_GITHUB_APP_KEY"),
+        (vec![("MOTORPOOL_GITHUB_APP_KEY", Some(SECRET))], "MOTORPOOL_GITHUB_APP_ID"),
+        (vec![("MOTORPOOL_GITHUB_APP_ID", Some("one"))], "MOTORPOOL_GITHUB_APP_ID"),
+        (
+            vec![("MOTORPOOL_GITHUB_APP_ID", Some("1")), ("MOTORPOOL_GITHUB_APP_KEY", Some(SECRET))],
+            "MOTORPOOL_GITHUB_APP_KEY",
+        ),
+        (vec![("MOTORPOOL_GITLAB_TOKEN", Some(SECRET))], "MOTORPOOL_GITLAB_URL"),
+        (vec![("MOTORPOOL_GITLAB_URL", Some("https://gitlab.example"))], "MOTORPOOL_GITLAB_TOKEN"),
+        (vec![("MOTORPOOL_URL", Some("http://plain.example"))], "MOTORPOOL_URL"),
+    ] {
+        let error = read(&changes).unwrap_err().to_string();
+        assert!(error.contains(named), "{named} is not named in: {error}");
+        assert!(!error.contains(SECRET), "{error}");
+    }
 }
