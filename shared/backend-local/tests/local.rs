@@ -1,28 +1,21 @@
 //! The local backend over real processes: a shell script stands in for the agent, and takes the lock as the agent does.
 #![cfg(target_os = "linux")]
 
+mod host;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use host::{
+    Host, SECRET, SITE, ended, eventually, exists, launch, launch_outcome, marked, pid_in, provider_id,
+    runner, runs,
+};
 use motorpool_backend_local::{LocalBackend, LocalConfig};
-use motorpool_control::ports::backend::{Backend, LaunchError, LaunchOrder, Machine, Ordered};
-use motorpool_domain::ladder::{Attempt, Rung};
-use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
-use motorpool_domain::runner::{NewRunner, Presence, Runner};
-use motorpool_domain::spec::{Offer, Spec, Usage};
-use motorpool_domain::{Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp};
-use rustix::process::{Pid, Signal, getpgid, kill_process};
-use tempfile::TempDir;
-
-const SITE: &str = "here";
-const SECRET: &str = "canary-of-the-launch";
-
-/// Nobody comes near it, unless the machine hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+use motorpool_control::ports::backend::{Backend, LaunchError, Machine};
+use motorpool_domain::PoolName;
+use motorpool_domain::runner::{Presence, Runner};
+use rustix::process::{Signal, getpgid, kill_process};
 
 #[tokio::test]
 async fn launching_twice_makes_one_process_and_repeats_the_answer() -> Result<()> {
@@ -351,169 +344,4 @@ async fn a_directory_that_its_owner_may_not_change_goes_too() -> Result<()> {
     ended(&backend, &runner).await?;
     ensure!(!host.dir(&runner).exists());
     Ok(())
-}
-
-/// A directory to keep runners in, which goes with the test.
-struct Host {
-    root: TempDir,
-}
-
-impl Host {
-    fn new() -> Result<Self> {
-        Ok(Self { root: TempDir::new()? })
-    }
-
-    fn root(&self) -> PathBuf {
-        self.root.path().join("data/runners")
-    }
-
-    fn dir(&self, runner: &Runner) -> PathBuf {
-        self.root().join(runner.id.as_str())
-    }
-
-    fn config(&self, manner: &str) -> LocalConfig {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in-agent.sh");
-        LocalConfig {
-            site: SITE.to_owned(),
-            program: "sh".into(),
-            args: vec![script.into(), manner.into()],
-            root: self.root(),
-            server_url: "https://127.0.0.1:1".to_owned(),
-            ca_file: None,
-        }
-    }
-
-    fn backend(&self, manner: &str) -> LocalBackend {
-        LocalBackend::new(self.config(manner))
-    }
-
-    /// The agent's process, once it has its lock and has left the shell behind.
-    async fn agent(&self, runner: &Runner) -> Result<Pid> {
-        let lock = self.dir(runner).join("agent.lock");
-        let mut found = None;
-        eventually("an agent has the lock", async || {
-            found = pid_in(&lock).ok().filter(|pid| program(*pid) == "sleep");
-            Ok(found.is_some())
-        })
-        .await?;
-        found.context("no agent")
-    }
-}
-
-async fn launch_outcome(backend: &LocalBackend, runner: &Runner) -> Result<Result<Machine, LaunchError>> {
-    let order = LaunchOrder {
-        pool: &pool(&runner.pool),
-        launch: &runner.launch,
-        attempt: &Attempt::first(1, Rung::only(runner.offer.clone()), None),
-        machines: vec![Ordered { runner: runner.id.clone(), secret: SECRET.to_owned() }],
-        launch_secret: String::new(),
-    };
-    Ok(match backend.launch(&order).await {
-        Ok(machines) => Ok(machines.into_iter().next().context("no machine came of it")?),
-        Err(error) => Err(error),
-    })
-}
-
-async fn launch(backend: &LocalBackend, runner: &Runner) -> Result<Machine> {
-    Ok(launch_outcome(backend, runner).await??)
-}
-
-async fn ended(backend: &LocalBackend, runner: &Runner) -> Result<()> {
-    ensure!(backend.ensure_gone(runner).await? == Presence::Gone, "it could not be ended");
-    ensure!(backend.describe(runner).await? == Presence::Gone, "it is there again");
-    Ok(())
-}
-
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
-    let poll = async {
-        while !holds().await? {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        Ok(())
-    };
-    tokio::time::timeout(PATIENCE, poll).await.with_context(|| format!("not in time: {what}"))?
-}
-
-fn pid_in(file: &Path) -> Result<Pid> {
-    let text = fs::read_to_string(file)?;
-    Pid::from_raw(text.trim().parse()?).context("no process number")
-}
-
-/// As a process or as a zombie.
-fn exists(pid: Pid) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
-}
-
-fn runs(pid: Pid) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| !environment.is_empty())
-}
-
-fn program(pid: Pid) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
-}
-
-/// Every process that was started for this directory.
-fn marked(dir: &Path) -> Result<Vec<Pid>> {
-    let mark = format!("MOTORPOOL_RUNNER_DIR={}", dir.display());
-    let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    Ok(pids
-        .filter_map(Pid::from_raw)
-        .filter(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-        })
-        .collect())
-}
-
-fn offer() -> Offer {
-    Offer {
-        instance_type: "local".to_owned(),
-        usage: Usage::OnDemand,
-        spec: Spec { cpu: 1, memory_mb: 1024 },
-    }
-}
-
-fn pool(name: &PoolName) -> Pool {
-    Pool {
-        name: name.clone(),
-        source: Source::File,
-        retired: false,
-        rules: Rules {
-            backend: BackendKind::Local,
-            dispatch: Dispatch::Claim,
-            clean: Clean::Cleanup,
-            max: 10,
-            min_idle: 0,
-            limits: Limits::default(),
-            offer: offer(),
-            commands: Commands::default(),
-            ec2: None,
-            ci: None,
-        },
-    }
-}
-
-fn provider_id(site: &str, runner: &RunnerId) -> String {
-    format!("local:{site}:{runner}")
-}
-
-/// As its record is once the launch is noted.
-fn runner(pool: &str) -> Result<Runner> {
-    static MADE: AtomicU32 = AtomicU32::new(1);
-    let n = MADE.fetch_add(1, Ordering::SeqCst);
-    let now = Timestamp::from_millis(0);
-    let new = NewRunner {
-        id: RunnerId::parse(format!("r-{n:03}"))?,
-        pool: PoolName::parse(pool)?,
-        launch: LaunchId::parse(format!("l-{n}"))?,
-        offer: offer(),
-        index: 0,
-        attempt: None,
-        kept: false,
-        hold: None,
-        epoch: Epoch::FIRST,
-        threshold: Threshold::in_(Duration::from_secs(600), now),
-    };
-    let intent = Runner::intent(new, now);
-    Ok(Runner { provider_id: Some(provider_id(SITE, &intent.id)), ..intent })
 }
