@@ -132,12 +132,6 @@ fn class_of(
 }
 
 fn rules(pool: &Entry<'_, '_>, settings: PoolSettings, problems: &mut Problems<'_>) -> Option<Rules> {
-    // Else they would be the server's own.
-    if settings.backend == BackendKind::Ec2 && (settings.cpu.is_none() || settings.memory_mb.is_none()) {
-        let why = "and memory_mb, or resource_class, are needed with backend = \"ec2\": machines are chosen by them";
-        problems.add(pool.line_of(&["cpu", "memory_mb"]), &pool.key.then("cpu"), why);
-        return None;
-    }
     let error = match settings.rules(host_spec()) {
         Ok(rules) => return Some(rules),
         Err(error) => error,

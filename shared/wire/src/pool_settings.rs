@@ -179,6 +179,11 @@ fn hundred() -> u32 {
 impl PoolSettings {
     /// The rules that these settings amount to. `host` is the hardware of a pool that does not name its own.
     pub fn rules(self, host: Spec) -> Result<Rules, RuleError> {
+        // A host's own hardware says nothing of machines that are chosen in a cloud.
+        if self.backend == BackendKind::Ec2 && (self.cpu.is_none() || self.memory_mb.is_none()) {
+            let problem = "and memory_mb, or resource_class, are needed with backend = \"ec2\": machines are chosen by them";
+            return Err(RuleError { field: "cpu", problem: problem.to_owned() });
+        }
         let defaults = Limits::default();
         let limits = Limits {
             idle: span("idle", self.idle_minutes, self.idle_seconds, defaults.idle)?,

@@ -5,7 +5,7 @@ use motorpool_ec2_tests::moto::{self, Place, asked, texts, user_data};
 use motorpool_tests::fake_agent::FakeAgent;
 use motorpool_tests::serve::{ADMIN_TOKEN, Serve, binary};
 use motorpool_tests::wait::until;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::Command;
 
 /// Out of the way of whatever the test's own environment says.
@@ -74,6 +74,11 @@ async fn planned_applied_provisioned_joined_released_and_gone() -> Result<()> {
     let whole = motorpool(&serve, &["--json", "pools", "apply", file, "--dry-run"])?;
     ensure!(whole.contains("on-demand"), "it says nothing of what it falls back to: {whole}");
     ensure!(serve.api().get("pools/cloud").await?.status == 404, "a dry run defined the pool");
+    let Place { image, subnets, security_groups } = &place;
+    let ec2 = json!({"image": image, "subnets": subnets, "security_groups": security_groups});
+    let (_, problem) =
+        serve.api().put("pools/cloud", json!({"backend": "ec2", "ec2": ec2})).await?.refusal(400)?;
+    ensure!(problem.contains("cpu"), "the server's own hardware stood in for the pool's: {problem}");
     motorpool(&serve, &["pools", "apply", file])?;
 
     let claim = serve.api().provision("gh-1", "cloud", 1).await?;
