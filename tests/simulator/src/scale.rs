@@ -1,5 +1,6 @@
 //! How much of a world there is: pools, limits, how many control planes and workflows. Two hours, whatever the scale.
 
+use crate::planes::HOST;
 use motorpool_domain::PoolName;
 use motorpool_domain::pool::{Pool, Rules, Source};
 use motorpool_wire::pool_settings::PoolSettings;
@@ -77,11 +78,13 @@ impl Scale {
             "security_groups": ["sg-0123456789abcdef0"],
             "on_demand_fallback": true,
         });
-        let burst =
-            json!({"backend": "ec2", "ec2": ec2, "usage": "spot", "clean": "replace", "max": self.max});
+        let burst = json!({
+            "backend": "ec2", "ec2": ec2, "cpu": HOST.cpu, "memory_mb": HOST.memory_mb, "usage": "spot",
+            "clean": "replace", "max": self.max,
+        });
         let spot = json!({
-            "backend": "ec2", "ec2": ec2, "usage": "spot", "clean": "cleanup", "max": self.max, "min_idle": 1,
-            "run_cmd": "take jobs",
+            "backend": "ec2", "ec2": ec2, "cpu": HOST.cpu, "memory_mb": HOST.memory_mb, "usage": "spot",
+            "clean": "cleanup", "max": self.max, "min_idle": 1, "run_cmd": "take jobs",
         });
         let warm = json!({
             "backend": "local", "clean": "cleanup", "max": self.max, "min_idle": self.min_idle, "run_cmd": "take jobs",
@@ -105,5 +108,5 @@ fn rules(limits: &serde_json::Value, own: serde_json::Value) -> Rules {
         all.extend(own);
     }
     let settings: PoolSettings = serde_json::from_value(all).expect("a pool's settings");
-    settings.rules(super::planes::HOST).expect("a pool's rules")
+    settings.rules(HOST).expect("a pool's rules")
 }
