@@ -9,7 +9,7 @@ use motorpool_wire::agent::{
     BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncAnswer, SyncRequest,
 };
 use motorpool_wire::error::ErrorEnvelope;
-use reqwest::header::{AUTHORIZATION, HeaderValue, InvalidHeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, InvalidHeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -166,7 +166,12 @@ pub(crate) enum CallError {
     #[error("the control plane did not answer")]
     Unreachable(#[source] reqwest::Error),
     #[error("the control plane answered {status}: {message}")]
-    Refused { status: StatusCode, message: String },
+    Refused {
+        status: StatusCode,
+        message: String,
+        /// How long it wants nobody to ask again, if it says so.
+        retry_after: Option<Duration>,
+    },
     #[error("the control plane's answer was not understood: {0}")]
     NotUnderstood(String),
 }
@@ -174,6 +179,7 @@ pub(crate) enum CallError {
 async fn send<T: DeserializeOwned>(call: RequestBuilder) -> Result<T, CallError> {
     let response = call.send().await.map_err(CallError::Unreachable)?;
     let status = response.status();
+    let retry_after = retry_after(response.headers());
     let body = bounded_body(response).await?;
     if status.is_success() {
         return serde_json::from_slice(&body).map_err(|error| {
@@ -187,7 +193,13 @@ async fn send<T: DeserializeOwned>(call: RequestBuilder) -> Result<T, CallError>
         Ok(ErrorEnvelope { error }) => format!("{} ({})", error.message, error.hint),
         Err(_other_than_ours) => "no reason was given".to_owned(),
     };
-    Err(CallError::Refused { status, message: message.chars().take(MESSAGE_CHARS).collect() })
+    Err(CallError::Refused { status, message: message.chars().take(MESSAGE_CHARS).collect(), retry_after })
+}
+
+/// As the control plane tells it. A date, which HTTP allows too, would need its clock and ours to agree.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 async fn bounded_body(mut response: Response) -> Result<Vec<u8>, CallError> {
@@ -217,6 +229,25 @@ mod tests {
         assert!(Server::parse("http://pool.example", true).is_ok());
         assert!(matches!(Server::parse("ftp://pool.example", true), Err(ServerError::Scheme)));
         assert!(matches!(Server::parse("https://u:p@pool.example", true), Err(ServerError::Credentials)));
+    }
+
+    #[test]
+    fn a_wait_is_read_where_it_is_a_number_of_seconds() {
+        for (told, expected) in [
+            (Some("62"), Some(62)),
+            (Some(" 7 "), Some(7)),
+            (Some("18446744073709551615"), Some(u64::MAX)),
+            (Some("18446744073709551616"), None),
+            (Some("-1"), None),
+            (Some("1.5"), None),
+            (Some("Mon, 16 Nov 2026 08:00:00 GMT"), None),
+            (Some(""), None),
+            (None, None),
+        ] {
+            let headers = told.map(|told| (RETRY_AFTER, HeaderValue::from_static(told)));
+            let read = retry_after(&headers.into_iter().collect());
+            assert_eq!(read, expected.map(Duration::from_secs), "{told:?}");
+        }
     }
 
     #[test]

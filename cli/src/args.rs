@@ -68,9 +68,9 @@ const CONNECTION: &str = "Connection";
 /// How a verb reaches the server. There is no argument for a token itself: every process of the host could read it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ConnectArgs {
-    /// The server's address
-    #[arg(long, env = "MOTORPOOL_SERVER", default_value = SERVER, value_name = "URL", global = true, help_heading = CONNECTION)]
-    pub(crate) server: String,
+    /// The server's address; without it, this host's own: http://127.0.0.1:8080
+    #[arg(long, env = "MOTORPOOL_SERVER", value_name = "URL", global = true, help_heading = CONNECTION)]
+    pub(crate) server: Option<String>,
     /// A file that holds the token; else $MOTORPOOL_TOKEN, $MOTORPOOL_ADMIN_TOKEN, or the data directory's admin-token
     #[arg(long, value_name = "FILE", global = true, help_heading = CONNECTION)]
     pub(crate) token_file: Option<PathBuf>,
@@ -81,6 +81,12 @@ pub(crate) struct ConnectArgs {
     /// motorpool-data, for a server on this host
     #[arg(long, value_name = "DIR", global = true, help_heading = CONNECTION)]
     pub(crate) data_dir: Option<PathBuf>,
+}
+
+impl ConnectArgs {
+    pub(crate) fn server(&self) -> &str {
+        self.server.as_deref().unwrap_or(SERVER)
+    }
 }
 
 const ON_AWS: &str = "With --ledger dynamodb";

@@ -5,6 +5,8 @@ mod host;
 mod pools;
 mod server;
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::json;
 
@@ -13,6 +15,7 @@ use crate::client::{Client, data_dir};
 use crate::errors::Failure;
 use crate::output::Report;
 use crate::output::style::{self, Style};
+use server::Asked;
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
     let DoctorArgs { connect, pools } = args;
@@ -22,12 +25,21 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
         None => Vec::new(),
     };
     checks.extend(pools.iter().flat_map(|file| file::look(file)));
-    let server::Looked { checks: of_server, open } = server::look(&client).await;
+    let asked = asked(pools.as_deref(), connect.server.as_deref());
+    let server::Looked { checks: of_server, open } = server::look(&client, asked).await;
     checks.extend(of_server);
     if open {
         checks.extend(pools::look(&client).await);
     }
     Ok(told(&checks, client.server()))
+}
+
+/// A file may be looked at before there is a server for it.
+fn asked(pools: Option<&Path>, server: Option<&str>) -> Asked {
+    match (pools, server) {
+        (Some(_), None) => Asked::ByTheWay,
+        (Some(_) | None, Some(_)) | (None, None) => Asked::For,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -90,6 +102,19 @@ fn told(checks: &[Check], server: &str) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_asked_for_unless_only_a_file_is() {
+        let file = Some(Path::new("pools.toml"));
+        for (pools, server, expected) in [
+            (None, None, Asked::For),
+            (None, Some("http://127.0.0.1:8080"), Asked::For),
+            (file, Some("http://127.0.0.1:8080"), Asked::For),
+            (file, None, Asked::ByTheWay),
+        ] {
+            assert_eq!(asked(pools, server), expected, "{pools:?} {server:?}");
+        }
+    }
 
     #[test]
     fn only_a_failed_check_fails_the_doctor() {

@@ -195,6 +195,13 @@ fn pools_are_defined_from_a_file_and_planned_before() {
     assert!(plan.contains("It is there already, and would change: max 3 → 4."), "{plan}");
     assert_eq!(served.json(&apply)["pools"][0]["max"], 4);
 
+    // What may hold, but hardly is meant, is told before and after.
+    write("[pools.more]\nbackend = \"local\"\nheartbeat_seconds = 60\ngrace_seconds = 60\n");
+    let told = "grace_seconds is 60, but a refresh (every 1 s) and a heartbeat (every 60 s) may take 61 s";
+    for args in [&dry_run[..], &apply[..], &["pools"], &["doctor"]] {
+        assert!(served.says(args).contains(told), "{args:?}: {}", served.says(args));
+    }
+
     // One of the server's own is refused; what came before it is done, and told.
     write("[pools.another]\nbackend = \"local\"\n[pools.small]\nbackend = \"local\"\n");
     assert!(served.says(&dry_run).contains("this would be refused"));
@@ -206,6 +213,25 @@ fn pools_are_defined_from_a_file_and_planned_before() {
         "{}",
         stderr(&refused)
     );
+
+    // Where a pool's machines are, stays while there are any.
+    served.says(&["provision", "--pool", "more", "--workflow", "gh-1", "--no-wait"]);
+    write("[pools.more]\nbackend = \"bare_metal\"\nclean = \"keep\"\n");
+    let plan = served.says(&dry_run);
+    assert!(
+        plan.contains("this would be refused now: pool more has 1 runner with the backend local"),
+        "{plan}"
+    );
+    let refused = served.run(&apply);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        stderr(&refused).contains("pool more has 1 runner with the backend local"),
+        "{}",
+        stderr(&refused)
+    );
+    assert!(stderr(&refused).contains("remove its runners"), "{}", stderr(&refused));
+    assert_eq!(served.json(&["pools", "show", "more"])["backend"], "local");
+    served.says(&["release", "--workflow", "gh-1"]);
 
     // What this server can't do, it says itself.
     write("[pools.small]\nbackend = \"qemu\"\n");

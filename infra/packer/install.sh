@@ -14,12 +14,19 @@ if [ -z "$root" ]; then
     apt-get install -y -q --no-install-recommends ca-certificates curl git gzip iproute2 jq tar unzip util-linux
 fi
 
-mkdir -p "$root/opt/motorpool/lib" "$root/etc/systemd/system"
+mkdir -p "$root/opt/motorpool/lib" "$root/etc/systemd/system" "$root/etc/systemd/system-preset"
 for script in install as-job program guard boot; do
     install -m 0755 "$infra/runner/$script.sh" "$root/opt/motorpool/lib/$script.sh"
 done
 install -m 0644 "$infra/systemd/motorpool-agent-ec2.service" "$root/etc/systemd/system/motorpool-agent.service"
 sh "$root/opt/motorpool/lib/install.sh"
+# The first boot of a machine from the image enables every unit that no preset disables, and would start the agent before
+# boot.sh has done its work.
+echo "disable motorpool-agent.service" >"$root/etc/systemd/system-preset/10-motorpool.preset"
+# At a boot these hold the lock of dpkg, against pre_runner_cmd and jobs. The next image has the upgrades.
+for timer in apt-daily apt-daily-upgrade; do
+    ln -sf /dev/null "$root/etc/systemd/system/$timer.timer"
+done
 
 # GitHub's runner program brings a list of the libraries that it needs.
 needs=$root/opt/motorpool/runner/bin/installdependencies.sh

@@ -2,6 +2,8 @@
 # as-job.sh COMMAND…: runs a command as the jobs' user, who can read neither the agent's token nor the instance's metadata.
 # The environment stays: the CI system's token comes in it.
 set -eu
+# The agent's own is 0077, which is not for what jobs check out and pack into images.
+umask 022
 root=${MOTORPOOL_ROOT:-}
 user=${MOTORPOOL_JOB_USER:-motorpool}
 if [ -n "${MOTORPOOL_WORK_DIR:-}" ]; then

@@ -27,9 +27,6 @@ exec 3>&2 2>"$log"
 . "$root/run/motorpool/install.env"
 export AGENT_URL AGENT_SHA256 RUNNER_URL RUNNER_SHA256
 sh "$root/opt/motorpool/lib/install.sh"
-if [ -s "$root/etc/motorpool/ca.pem" ]; then
-    echo "MOTORPOOL_AGENT_OPTIONS='--ca-file $root/etc/motorpool/ca.pem'" >>"$root/etc/motorpool/agent.env"
-fi
 
 # cloud-init keeps what it was given, and with it the launch secret.
 for kept in user-data.txt user-data.txt.i cloud-config.txt obj.pkl; do

@@ -41,7 +41,9 @@ wrap() {
     chmod 0755 "$home/program/$1"
 }
 
-id -u "$user" >/dev/null 2>&1 || useradd --system --user-group --create-home --shell /bin/sh "$user"
+# With an empty home: the .bash_logout of Debian's skeleton ends a job of GitLab's with an error.
+id -u "$user" >/dev/null 2>&1 ||
+    useradd --system --user-group --create-home --skel /dev/null --shell /bin/sh "$user"
 mkdir -p "$home/lib" "$home/program" "$root/etc/motorpool" "$(dirname "$agent")"
 # Its entries are the agent's alone; the jobs only pass through, to work/.
 mkdir -p "$root/var/lib/motorpool"

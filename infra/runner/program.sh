@@ -1,19 +1,25 @@
 #!/bin/sh
-# program.sh NAME ARGUMENT…: starts the CI system's runner program as the jobs' user. GitHub's has its work beside itself: that lies
-# in program/, where the agent's cleanup finds it, and what an earlier registration left is gone.
+# program.sh NAME ARGUMENT…: starts the CI system's runner program as the jobs' user, who must not reach the metadata service.
 set -eu
 root=${MOTORPOOL_ROOT:-}
 user=${MOTORPOOL_JOB_USER:-motorpool}
 home=$root/opt/motorpool
 name=$1
 shift
-if [ "$name" = run.sh ]; then
+case $name in
+run.sh)
+    # GitHub's works beside itself, where no link may be: its actions compare paths. The agent's cleanup finds that through
+    # program/. What an earlier registration left is gone.
     for dir in _work _diag; do
-        rm -rf "$home/runner/$dir"
-        mkdir -p "$home/program/$dir"
-        chown "$user:" "$home/program/$dir"
-        ln -s "$home/program/$dir" "$home/runner/$dir"
+        rm -rf "$home/runner/$dir" "$home/program/$dir"
+        ln -s "$home/runner/$dir" "$home/program/$dir"
     done
     rm -f "$home/runner/.runner" "$home/runner/.credentials" "$home/runner/.credentials_rsaparams"
-fi
+    ;;
+gitlab-runner)
+    # The agent made it, with the token in it.
+    [ -z "${CONFIG_FILE:-}" ] || chown -h "$user:" "$(dirname "$CONFIG_FILE")" "$CONFIG_FILE"
+    ;;
+esac
+sh "$home/lib/guard.sh"
 exec "$home/lib/as-job.sh" "$home/runner/$name" "$@"

@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims,
-    Written,
+    LedgerError, Listed, Opened, Page, PoolRecord, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken,
+    WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
@@ -97,6 +97,10 @@ impl Cutting {
 impl Ledger for Cutting {
     async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError> {
         self.write("put_pool", self.inner.put_pool(pool)).await
+    }
+
+    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError> {
+        self.write("put_unused_pool", self.inner.put_unused_pool(pool)).await
     }
 
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {

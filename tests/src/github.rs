@@ -34,6 +34,8 @@ struct Kept {
     /// By id: what it lists.
     runners: BTreeMap<u64, Value>,
     removed: Vec<String>,
+    /// What the next one who wants a configuration gets instead: so many seconds to wait.
+    slow_down_s: Option<u64>,
 }
 
 impl GitHubServer {
@@ -87,6 +89,11 @@ impl GitHubServer {
         books.runners.insert(id, listed(id, name, &[]));
     }
 
+    /// The next one who wants a configuration is told to come back after so many seconds.
+    pub fn slow_down(&self, seconds: u64) {
+        self.books().slow_down_s = Some(seconds);
+    }
+
     /// A job is done: GitHub forgets a runner that was good for one.
     pub fn job_done(&self, name: &str) {
         self.books().runners.retain(|_, runner| runner["name"] != name);
@@ -121,6 +128,11 @@ struct Wanted {
 
 async fn generate(State(books): State<Books>, Json(wanted): Json<Wanted>) -> Response {
     let mut books = kept(&books);
+    if let Some(seconds) = books.slow_down_s.take() {
+        let refused = json!({"message": "You have exceeded a secondary rate limit."});
+        let answer = counted(StatusCode::TOO_MANY_REQUESTS, refused);
+        return ([("retry-after", seconds.to_string())], answer).into_response();
+    }
     if books.runners.values().any(|runner| runner["name"] == wanted.name.as_str()) {
         return counted(StatusCode::CONFLICT, json!({"message": "Already exists"}));
     }

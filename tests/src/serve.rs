@@ -43,7 +43,8 @@ impl Serve {
         Self::start_with(fresh_dir()?, pools, args, environment)
     }
 
-    fn start_with(
+    /// All of it together.
+    pub fn start_with(
         dir: TempDir,
         pools: &str,
         args: Vec<OsString>,

@@ -4,7 +4,7 @@ use crate::played::{PlayedAgents, PlayedHost};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use motorpool_control::ports::backend::{
-    Backend, BackendError, Backends, LaunchError, LaunchOrder, Machine, Ordered,
+    Backend, BackendError, Backends, LaunchError, LaunchOrder, Machine, Ordered, OwnedMachines,
 };
 use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::Clock;
@@ -60,7 +60,9 @@ impl World {
         let control = Control::new(Parts {
             ledger: Arc::clone(&ledger),
             queue: Arc::clone(&queue),
-            backends: Backends::default().with(BackendKind::Local, Arc::clone(&machines) as Arc<dyn Backend>),
+            backends: Backends::default()
+                .with(BackendKind::Local, Arc::clone(&machines) as Arc<dyn Backend>)
+                .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
             ci: CiSystems::default(),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             entropy: Arc::new(SeededEntropy::new(1)),

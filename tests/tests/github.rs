@@ -186,6 +186,27 @@ async fn refuse_17_a_configuration_is_in_no_log_no_command_line_and_no_file() ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rate_limit_is_told_to_the_agent_who_asks_once_more_when_it_is_over() -> Result<()> {
+    let site = site().await?;
+    site.github.slow_down(4);
+    site.claim("gh-1").await?;
+    site.listening(1).await?;
+    ensure!(site.github.made() == 1);
+    let metrics = site.serve.api().get("/metrics").await?.expect(200)?;
+    let metrics = metrics.as_str().context("no metrics")?;
+    let asked: Vec<&str> = metrics.lines().filter(|line| line.contains("/agent/registration")).collect();
+    let line = |status: &str| {
+        let route = "route=\"/api/v1/agent/registration\",method=\"POST\"";
+        format!("motorpool_http_requests_total{{{route},status=\"{status}\"}} 1")
+    };
+    ensure!(
+        asked.len() == 2 && [line("2xx"), line("4xx")].iter().all(|it| asked.contains(&it.as_str())),
+        "{asked:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_is_too_old_is_shown_and_raises_one_alert() -> Result<()> {
     let site = site().await?;
     let agent = FakeAgent::idle(site.serve.api(), "metal", "mac-01", json!({})).await?;

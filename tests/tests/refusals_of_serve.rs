@@ -109,6 +109,27 @@ async fn refuse_20_a_pools_file_that_others_can_write_is_refused_at_start() -> R
     Ok(())
 }
 
+/// A file that moves a pool under its runners: the old one starts again, and finds them as they were.
+#[tokio::test(flavor = "multi_thread")]
+async fn inv_16_a_start_with_another_backend_for_a_pool_in_use_is_refused() -> Result<()> {
+    let file = |backend: &str| format!("[pools.small]\nbackend = \"{backend}\"\nclean = \"keep\"\n");
+    let mut serve = Serve::start(&file("local"))?;
+    let target = Target::new(serve.api().clone(), "1");
+    let claim = target.settled(&target.api.provision("moved", "small", 1).await?).await?;
+    let written = serve.data_dir().with_file_name("pools.toml");
+    serve.stop()?;
+    fs::write(&written, file("bare_metal"))?;
+    let told = serve.start_again().err().context("it started all the same")?.to_string();
+    for said in ["pool small has 1 runner with the backend local", "bare_metal", "retired"] {
+        ensure!(told.contains(said), "it does not say {said:?}: {told}");
+    }
+    fs::write(&written, file("local"))?;
+    serve.start_again()?;
+    let now = serve.api().claim(claim["claim"].as_str().context("a claim")?).await?;
+    ensure!(now["state"] == "ready" && now["runners"] == claim["runners"], "{now}");
+    Ok(())
+}
+
 /// The command is the operator's own to the last byte; what differs from claim to claim is in its environment.
 #[tokio::test(flavor = "multi_thread")]
 async fn refuse_13_values_reach_commands_in_the_environment_alone() -> Result<()> {

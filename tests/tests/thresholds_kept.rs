@@ -44,7 +44,7 @@ async fn created_is_terminated_and_its_agent_comes_too_late() -> Result<()> {
     let api = serve.api();
     let secret = secret_of(&register(api, "p", "m-1", json!({})).await?)?;
     refreshed_to(api, "m-1", "terminated").await?;
-    let why = "it did not become ready in time";
+    let why = "it did not become ready in time: the agent on m-1 never called; its log or console says why, and it must reach the control plane's address";
     must_have_stepped(api, "m-1", "created@1", "terminating@1", why).await?;
     ensure!(used(api, "p").await? == 0, "the slot was not given back");
     let (code, message) = FakeAgent::new(api, "m-1").bootstrap(&secret).await?.refusal(410)?;

@@ -37,6 +37,9 @@ async fn works(serve: &Serve, runner: &str, processes: usize) -> Result<()> {
     .await
 }
 
+const LATE: &str =
+    "it did not become ready in time: its agent joined, but its preparation or registration did not end";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn created_is_terminated_and_its_claim_gets_another() -> Result<()> {
     let serve = serve("max = 1\ncreated_seconds = 6\npre_runner_cmd = \"setsid sleep 7001 & sleep 7002\"")?;
@@ -47,7 +50,7 @@ async fn created_is_terminated_and_its_claim_gets_another() -> Result<()> {
     works(&serve, &first, 5).await?;
     serve.signal_agent(&first, Signal::STOP)?;
     refreshed_to(api, &first, "terminated").await?;
-    must_have_ended(&serve, &first, "created@1", "it did not become ready in time").await?;
+    must_have_ended(&serve, &first, "created@1", LATE).await?;
 
     // The pool has one slot: that there is a second runner shows that the first gave it back.
     let second = only(&serve, "created").await?;
@@ -56,10 +59,10 @@ async fn created_is_terminated_and_its_claim_gets_another() -> Result<()> {
     api.release("w").await?;
     let seen = api.runner(&second).await?;
     ensure!(seen["state"] == "created" && seen["claim"].is_null(), "{seen}");
-    until("it has an agent", async || Ok(serve.agent_pid(&second))).await?;
+    works(&serve, &second, 5).await?;
     serve.signal_agent(&second, Signal::STOP)?;
     refreshed_to(api, &second, "terminated").await?;
-    must_have_ended(&serve, &second, "created@1", "it did not become ready in time").await?;
+    must_have_ended(&serve, &second, "created@1", LATE).await?;
     ensure!(used(api, "p").await? == 0, "the slot was not given back");
     Ok(())
 }

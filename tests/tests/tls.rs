@@ -37,6 +37,22 @@ async fn a_certificate_of_an_authority_of_ones_own() -> Result<()> {
     serves_over_tls(dir, &files).await
 }
 
+/// As plain `openssl req -x509` makes it: to trust it is not enough, and whoever does is told so.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_is_not_taken_as_a_server() -> Result<()> {
+    let dir = fresh_dir()?;
+    let key = KeyPair::generate()?;
+    let mut params = for_this_host()?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key)?.pem();
+    let files = Files::write(dir.path(), &certificate, &key.serialize_pem(), &certificate)?;
+    let serve = Serve::start_in(dir, POOLS, files.args())?;
+    let refused = motorpool(serve.api().base(), Some(&files.ca), &["pools"]).await?;
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    ensure!(refused.status.code() == Some(3) && told.contains("CA:TRUE"), "{told}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_do_not_belong_together_are_refused_at_start() -> Result<()> {
     let key = KeyPair::generate()?;

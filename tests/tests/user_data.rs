@@ -71,6 +71,8 @@ fn its_scripts_are_those_of_infra_and_sound() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let unit = dir.path().join("motorpool-agent.service");
     let text = fs::read_to_string(infra("systemd/motorpool-agent-ec2.service"))?;
+    // Else any restart, such as needrestart's, would end the machine.
+    ensure!(text.contains("\nSuccessAction=poweroff\n") && text.contains("\nRefuseManualStop=yes\n"));
     fs::write(&unit, text.replace("/usr/local/bin/motorpool-agent run", "/bin/true run"))?;
     let judged = output(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit))?;
     ensure!(
@@ -147,7 +149,7 @@ fn a_first_boot_installs_what_is_named_and_starts_the_agent() -> Result<()> {
         "MOTORPOOL_SERVER='https://pool.example.org'",
         "MOTORPOOL_LAUNCH='l-tjpzfj6tsx32e1ax'",
         "MOTORPOOL_FROM='3'",
-        &format!("MOTORPOOL_AGENT_OPTIONS='--ca-file {}'", machine.at("/etc/motorpool/ca.pem").display()),
+        "MOTORPOOL_AGENT_OPTIONS='--ca-file /etc/motorpool/ca.pem'",
     ] {
         ensure!(environment.lines().any(|other| other == line), "{environment}");
     }
@@ -296,6 +298,19 @@ fn an_image_has_it_all_and_its_machines_fetch_nothing() -> Result<()> {
     let baked = machine.run(&mut bake)?;
     ensure!(baked.status.success(), "{}", said(&baked));
     ensure!(machine.told().is_empty(), "an image starts nothing: {:?}", machine.told());
+    // Nor does systemd, which goes by its presets at the first boot of a machine from the image.
+    let systemctl = |what: &[&str]| {
+        let root = format!("--root={}", machine.at("").display());
+        output(Command::new("systemctl").arg(root).args(what))
+    };
+    let preset = systemctl(&["preset-all", "--preset-mode=enable-only"])?;
+    ensure!(preset.status.success(), "{}", said(&preset));
+    let state = said(&systemctl(&["is-enabled", "motorpool-agent.service"])?);
+    ensure!(state.trim() == "disabled", "{state}");
+    for timer in ["apt-daily.timer", "apt-daily-upgrade.timer"] {
+        let state = said(&systemctl(&["is-enabled", timer])?);
+        ensure!(state.trim() == "masked", "{timer}: {state}");
+    }
     drop(offered);
 
     let booted = machine.boot(&filled(&Filling::default())?)?;
@@ -325,15 +340,59 @@ fn refuse_16_a_job_is_another_user_and_cannot_ask_the_metadata_service() -> Resu
         "before, a job got metadata".to_owned(),
         "the agent got metadata".to_owned(),
         "a job got nothing".to_owned(),
+        "without the rule a job would get metadata".to_owned(),
+        "each start of the program closes it again".to_owned(),
         format!("the program runs as {}", nobody.trim()),
         "a job may not gain privileges".to_owned(),
         "a job cannot read the agent's state".to_owned(),
         "a job can write its work directory".to_owned(),
         "the environment stays".to_owned(),
-        "its work is where the agent cleans".to_owned(),
+        "its work is no link, and the agent finds it".to_owned(),
+        "others can read what a job makes".to_owned(),
+        "only the program reads its settings".to_owned(),
     ] {
         ensure!(told.lines().any(|other| other == line), "{line}:\n{told}");
     }
     ensure!(getgid().is_root() && !told.contains(CANARY), "{told}");
+    Ok(())
+}
+
+/// With the real one, since it removes what it does not know.
+#[test]
+fn refuse_16_the_guard_outlives_what_systemd_networkd_does() -> Result<()> {
+    ensure!(getuid().is_root(), "this test makes namespaces: run it as root");
+    let script = infra("../tests/tests/user_data/networkd.sh");
+    let mut inside = Command::new("unshare");
+    inside.args(["--net", "--mount", "--propagation", "private", "sh"]).arg(script);
+    inside.env("GUARD", infra("runner/guard.sh")).env("MOTORPOOL_JOB_USER", "nobody");
+    let told = said(&output(&mut inside)?);
+    for line in ["it removes rules", "the guard stays", "the guard of IPv6 stays"] {
+        ensure!(told.lines().any(|other| other == line), "{line}:\n{told}");
+    }
+    Ok(())
+}
+
+/// What Debian gives a new user breaks the jobs of GitLab's program, which start a login shell without a terminal.
+#[test]
+fn the_jobs_user_begins_with_an_empty_home() -> Result<()> {
+    let offered = Offered::new()?;
+    let mut machine = offered.machine()?;
+    for file in ["passwd", "group", "shadow", "gshadow"] {
+        machine.write(&format!("/etc/{file}"), 0o600, "")?;
+    }
+    machine.write("/etc/skel/.bash_logout", 0o644, "clear_console")?;
+    fs::create_dir(machine.at("/home"))?;
+    let real = "PATH=/usr/sbin:/sbin:$PATH exec useradd --prefix \"$MOTORPOOL_ROOT\" \"$@\"";
+    machine.script("/shims/useradd", &format!("PATH=$REAL_PATH\n{real}"))?;
+    let path = std::env::var("PATH")?;
+    machine.set("REAL_PATH", &path);
+    machine.set("PATH", format!("{}:{path}", machine.at("/shims").display()));
+    machine.set("MOTORPOOL_JOB_USER", "motorpool-of-a-test");
+    let agent = Filling { runner: Default::default(), ..offered.filling.clone() };
+    let booted = machine.boot(&filled(&agent)?)?;
+    ensure!(booted.status.success(), "{}", said(&booted));
+    ensure!(machine.read("/etc/passwd")?.starts_with("motorpool-of-a-test:"), "the user was made");
+    let home: Vec<_> = fs::read_dir(machine.at("/home/motorpool-of-a-test"))?.collect();
+    ensure!(home.is_empty(), "{home:?}");
     Ok(())
 }

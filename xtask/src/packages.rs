@@ -8,10 +8,11 @@ use anyhow::Result;
 use crate::cargo::{Cargo, must_succeed};
 
 /// A program, and the package that has it.
-const NEEDED: [(&str, &str); 6] = [
+const NEEDED: [(&str, &str); 7] = [
     ("cloud-init", "cloud-init"),
     ("curl", "curl"),
     ("ip", "iproute2"),
+    ("openssl", "openssl"),
     ("setpriv", "util-linux"),
     ("shellcheck", "shellcheck"),
     ("systemd-analyze", "systemd"),

@@ -111,7 +111,7 @@ impl Bootstrap<'_> {
             };
             let error = match call {
                 Ok(answer) => return Ok(Redeemed::Taken(answer)),
-                Err(CallError::Refused { status: StatusCode::GONE, message }) => {
+                Err(CallError::Refused { status: StatusCode::GONE, message, retry_after: _ }) => {
                     return Ok(Redeemed::Over {
                         why: format!("the control plane says that it is gone: {message}"),
                     });
@@ -130,8 +130,8 @@ impl Bootstrap<'_> {
     /// Whether asking again would get the same answer.
     fn is_final(&self, error: &CallError) -> bool {
         match error {
-            CallError::Refused { status: StatusCode::CONFLICT, message: _ } => self.instance.is_none(),
-            CallError::Refused { status, message: _ } => {
+            CallError::Refused { status: StatusCode::CONFLICT, .. } => self.instance.is_none(),
+            CallError::Refused { status, message: _, retry_after: _ } => {
                 status.is_client_error()
                     && *status != StatusCode::TOO_MANY_REQUESTS
                     && *status != StatusCode::REQUEST_TIMEOUT

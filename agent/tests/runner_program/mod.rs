@@ -1,7 +1,7 @@
 //! The agent with the runner program of a CI system: stand-ins that take what they need as the real ones do.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use axum::http::StatusCode;
@@ -66,7 +66,8 @@ fn canaries(count: u32) -> Vec<String> {
 
 fn files_under(dir: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files_under(&path) } else { vec![path] }).collect()
+    let plain = entries.filter(|path| path.is_dir() || path.is_file());
+    plain.flat_map(|path| if path.is_dir() { files_under(&path) } else { vec![path] }).collect()
 }
 
 #[tokio::test]
@@ -116,6 +117,31 @@ async fn refuse_17_a_jit_runner_registers_anew_for_each_job_and_leaves_nothing_o
     assert!(seen.authorizations.iter().all(|one| *one == seen.authorizations[0]), "the runner's own token");
     let told = fs::read_to_string(bench.path("seen")).unwrap();
     assert_eq!(told.matches("0 arguments, at https://ci.example\n").count(), 3, "{told}");
+}
+
+/// As on EC2, where the program is another user's.
+#[tokio::test]
+async fn where_a_link_of_roots_leads_is_cleaned_and_where_another_leads_is_not() {
+    let mut bench = with_github(Plan::ci(CiSystem::GitHub)).await;
+    for dir in ["_work", "_diag"] {
+        let there = bench.path("elsewhere").join(dir);
+        fs::create_dir_all(&there).unwrap();
+        fs::write(there.join("of-a-job"), "").unwrap();
+        std::os::unix::fs::symlink(&there, bench.path("program").join(dir)).unwrap();
+    }
+    let is_root = rustix::process::getuid().is_root();
+    if is_root {
+        std::os::unix::fs::lchown(bench.path("program/_diag"), Some(65_534), None).unwrap();
+    }
+    bench.start_agent(&[]);
+    until_waiting(&bench, 1).await;
+    bench.want(Goal::Clean);
+    bench.until_sync("it is clean", |sync| outcome(sync, "cleanup") == Some(&TaskOutcome::Done)).await;
+    assert_eq!(bench.path("elsewhere/_work").exists(), !is_root);
+    assert!(bench.path("elsewhere/_diag/of-a-job").exists(), "a job may have made that link");
+    for dir in ["_work", "_diag"] {
+        assert!(fs::symlink_metadata(bench.path("program").join(dir)).is_err(), "{dir} itself is gone");
+    }
 }
 
 #[tokio::test]
@@ -185,14 +211,29 @@ async fn who_waits_for_a_registration_is_given_back_all_the_same() {
 }
 
 #[tokio::test]
-async fn gitlabs_program_finds_its_server_its_token_and_where_to_build() {
+async fn refuse_17_gitlabs_program_is_told_its_token_once_and_no_job_finds_it() {
+    // It reads its settings to their end, writes beside them, and passes its environment on.
     const GITLAB_RUNNER: &str = r#"#!/bin/sh
 if [ "$1" = --version ]; then
     printf 'Version:      17.5.1\nGit revision: affd9e7d\n'
     exit
 fi
-{ echo "$*"; env | grep -E '^(CI_SERVER|RUNNER|MOTORPOOL_CI)_' | sort; } >"$(dirname "$0")/../seen.new"
-mv "$(dirname "$0")/../seen.new" "$(dirname "$0")/../seen"
+here=$(dirname "$0")/..
+token=
+while IFS= read -r line; do
+    case $line in
+    token*) token=$line ;;
+    *) echo "$line" ;;
+    esac
+done <"$CONFIG_FILE" >"$here/settings"
+echo r_0123456789ab >"$(dirname "$CONFIG_FILE")/.runner_system_id"
+{
+    echo "$*"
+    echo "a line of ${#token} characters"
+    cat "$here/settings"
+    env | grep -E '^(CI_SERVER|RUNNER|MOTORPOOL_CI)_' | sort
+} >"$here/seen.new"
+mv "$here/seen.new" "$here/seen"
 exec sleep 1000
 "#;
     let mut bench = Bench::new(Plan::ci(CiSystem::GitLab)).await;
@@ -201,8 +242,14 @@ exec sleep 1000
     bench.until_file("seen").await;
     let work = bench.path("agent/work").display().to_string();
     let expected = [
-        "run-single --max-builds 1".to_owned(),
-        format!("CI_SERVER_TOKEN=glrt-{CI_CANARY}-1"),
+        "run-single --max-builds 1 --runner mp-ab12cd-r-1.1.1".to_owned(),
+        format!("a line of {} characters", format!("token = '''glrt-{CI_CANARY}-1'''").len()),
+        "[[runners]]".to_owned(),
+        "name = '''mp-ab12cd-r-1.1.1'''".to_owned(),
+        "url = '''https://ci.example'''".to_owned(),
+        "executor = '''shell'''".to_owned(),
+        format!("builds_dir = '''{work}/builds'''"),
+        format!("cache_dir = '''{work}/cache'''"),
         "CI_SERVER_URL=https://ci.example".to_owned(),
         "MOTORPOOL_CI_URL=https://ci.example".to_owned(),
         format!("RUNNER_BUILDS_DIR={work}/builds"),
@@ -215,6 +262,16 @@ exec sleep 1000
     bench.until_sync("its version is told", |sync| sync.program_version.as_deref() == Some("17.5.1")).await;
     for (pid, process) in processes() {
         assert!(!file_contains(&process.join("cmdline"), CI_CANARY), "in the process list, of {pid}");
+    }
+    // Whoever wrote it ends with that.
+    let is_told =
+        |pid: rustix::process::Pid| file_contains(Path::new(&format!("/proc/{pid}/environ")), CI_CANARY);
+    bench.eventually("no process has it", |bench| !bench.work_processes().into_iter().any(is_told)).await;
+    assert!(!bench.work_processes().is_empty(), "the program runs");
+    let pipe = fs::metadata(bench.path("agent/gitlab-runner/config.toml")).unwrap();
+    assert!(pipe.file_type().is_fifo() && pipe.permissions().mode() & 0o777 == 0o600);
+    for file in files_under(&bench.path("")) {
+        assert!(!file_contains(&file, CI_CANARY), "in {}", file.display());
     }
 }
 

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn args(token_file: Option<PathBuf>, data_dir: Option<PathBuf>) -> ConnectArgs {
-        ConnectArgs { server: "http://127.0.0.1:1".to_owned(), token_file, ca_file: None, data_dir }
+        ConnectArgs { server: None, token_file, ca_file: None, data_dir }
     }
 
     fn found(args: &ConnectArgs, environment: &[(&str, &str)]) -> Result<(Option<String>, Source), Failure> {

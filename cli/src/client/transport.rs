@@ -39,7 +39,7 @@ pub(crate) struct Plain {
 
 impl Client {
     pub(crate) fn new(args: &ConnectArgs) -> Result<Self, Failure> {
-        let url = address(&args.server)?;
+        let url = address(args.server())?;
         let here = is_loopback(&url);
         let token::Token { secret, source } = token::find(args, here, |name| std::env::var(name).ok())?;
         // It may be installed already, which is as good.
@@ -179,7 +179,11 @@ impl Client {
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let why = root_cause(error);
-        let hint = if why.contains("certificate") {
+        let hint = if why.contains("CaUsedAsEndEntity") {
+            "its certificate is made as an authority's (CA:TRUE), which is not taken as a server's, whoever trusts it; \
+             docs/ec2.md has the openssl line that makes one that is"
+                .to_owned()
+        } else if why.contains("certificate") {
             "if its certificate is from an authority of your own, name that with --ca-file".to_owned()
         } else if error.is_timeout() && !error.is_connect() {
             "it accepted the connection and did not answer in time: look at its log".to_owned()

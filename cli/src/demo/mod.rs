@@ -218,7 +218,7 @@ fn workflow_id(name: &str) -> Result<Workflow, Failure> {
 
 fn client(host: &Host) -> Result<Client, Failure> {
     Client::new(&ConnectArgs {
-        server: host.url().to_owned(),
+        server: Some(host.url().to_owned()),
         token_file: Some(host.token_file()),
         ca_file: None,
         data_dir: None,

@@ -25,6 +25,10 @@ pub(super) fn look(path: &Path) -> Vec<Check> {
     if on_ec2 > 0 {
         checks.push(ec2(on_ec2, |name| std::env::var_os(name).is_some()));
     }
+    let limits = file.pools.iter().map(|(name, rules)| (name, &rules.limits));
+    checks.extend(limits.filter_map(|(name, limits)| {
+        Some(Check::warn(format!("pool {name}: {}", limits.short_grace(file.refresh)?), ""))
+    }));
     checks.extend(credentials(&file.ci));
     checks
 }
@@ -84,6 +88,23 @@ mod tests {
                 (Verdict::Ok, "credentials for github.com: a token".to_owned()),
             ]
         );
+        std::fs::write(
+            &pools,
+            "[github]\napp_id = 7\nprivate_key_file = \"token\"\n[pools.small]\nbackend = \"local\"\n",
+        )
+        .unwrap();
+        let garbage = look(&pools);
+        assert_eq!(garbage.len(), 1, "{garbage:?}");
+        let at = format!("{}:3: github.private_key_file: the private key", pools.display());
+        assert!(garbage[0].verdict == Verdict::Fail && garbage[0].what.starts_with(&at), "{garbage:?}");
+        std::fs::write(
+            &pools,
+            "refresh_seconds = 120\n[pools.small]\nbackend = \"local\"\nheartbeat_seconds = 60\ngrace_seconds = 90\n",
+        )
+        .unwrap();
+        let odd = look(&pools);
+        let odd = odd.iter().find(|check| check.verdict == Verdict::Warn).unwrap();
+        assert!(odd.what.starts_with("pool small: grace_seconds is 90"), "{odd:?}");
         std::fs::write(&pools, "[pools.small]\nbackend = \"lokal\"\nmx = 1\n").unwrap();
         let wrong = look(&pools);
         assert_eq!(wrong.len(), 2);

@@ -1,7 +1,7 @@
 //! The pools: what waits, what is full, what a person must look at, who is not heard from.
 
 use motorpool_domain::runner::StateName;
-use motorpool_wire::api::{CiView, PoolView, RunnerView};
+use motorpool_wire::api::{CiTroubleView, CiView, PoolView, RunnerView};
 
 use super::Check;
 use crate::client::Client;
@@ -9,6 +9,8 @@ use crate::output::words::{some, span_ms};
 
 /// Twice what the usual heartbeat allows: a pool may ask for a slower one.
 const SILENT_MS: u64 = 120_000;
+/// Longer than between two sweeps, which ask the CI system of every pool: what is older may be mended.
+const FRESH_MS: u64 = 15 * 60_000;
 
 pub(super) async fn look(client: &Client) -> Vec<Check> {
     let pools = match client.pools().await {
@@ -77,6 +79,9 @@ fn judge(pool: &PoolView, runners: &[RunnerView]) -> Vec<Check> {
             "name a newer one in the pool's ec2.runner_program, or bake a new image, before the CI system refuses them",
         ));
     }
+    let set = |why: &String| Check::warn(format!("pool {name}: {why}"), "");
+    checks.extend(pool.warnings.iter().map(set));
+    checks.extend(pool.ci.as_ref().and_then(|ci| troubled(pool, ci)));
     checks.extend(pool.ci.as_ref().and_then(|ci| nearly_spent(pool, ci)));
     checks.extend(runners.iter().filter_map(silent));
     if checks.is_empty() {
@@ -84,6 +89,22 @@ fn judge(pool: &PoolView, runners: &[RunnerView]) -> Vec<Check> {
             .push(Check::ok(format!("pool {name}: {} of {} slots used, nothing waits", pool.used, pool.max)));
     }
     checks
+}
+
+/// The vendor's words say what to do about a refusal.
+fn troubled(pool: &PoolView, ci: &CiView) -> Option<Check> {
+    let CiTroubleView { what, refused, ms_ago } = ci.trouble.as_ref()?;
+    let (name, system, ago) = (&pool.pool, ci.system.name(), span_ms(*ms_ago));
+    Some(if *refused {
+        let told = format!("pool {name}: {system} refused, {ago} ago: {what}");
+        let hint = "its runners get no jobs until that is mended: the credentials, or the pool's `ci`";
+        if *ms_ago < FRESH_MS { Check::fail(told, hint) } else { Check::warn(told, hint) }
+    } else {
+        Check::warn(
+            format!("pool {name}: {system} did not do its part, {ago} ago: {what}"),
+            "is it down, or out of the server's reach? It is asked again by itself",
+        )
+    })
 }
 
 /// Each registration is a call, and so is its removal.
@@ -141,6 +162,7 @@ mod tests {
             retired: false,
             ci: None,
             source: "file".to_owned(),
+            warnings: Vec::new(),
         }
     }
 
@@ -194,6 +216,7 @@ mod tests {
             scope: "my-org".to_owned(),
             rate_remaining: Some(5),
             rate_resets_in_ms: Some(60_000),
+            trouble: None,
         };
         let old = RunnerView { program_outdated: true, ..runner(StateName::Idle, Some(1_000)) };
         assert_eq!(
@@ -208,12 +231,37 @@ mod tests {
     }
 
     #[test]
+    fn a_ci_system_that_refuses_fails_the_doctor_with_its_own_words() {
+        let with = |refused, ms_ago| {
+            let what = "cannot list the runners of GitLab's group 7: … (GitLab: 403: insufficient_scope)";
+            let ci = CiView {
+                system: motorpool_domain::ci::CiSystem::GitLab,
+                scope: "groups/7".to_owned(),
+                rate_remaining: None,
+                rate_resets_in_ms: None,
+                trouble: Some(CiTroubleView { what: what.to_owned(), refused, ms_ago }),
+            };
+            let mut checks = judge(&PoolView { ci: Some(ci), ..pool() }, &[]);
+            assert_eq!(checks.len(), 1, "{checks:?}");
+            let check = checks.remove(0);
+            assert!(check.what.contains("GitLab: 403: insufficient_scope"), "{check:?}");
+            check
+        };
+        let refused = with(true, 180_000);
+        assert_eq!(refused.verdict, Verdict::Fail);
+        assert!(refused.what.starts_with("pool small: gitlab refused, 3 min ago: "), "{refused:?}");
+        assert_eq!(with(true, 3_600_000).verdict, Verdict::Warn, "it may be mended");
+        assert_eq!(with(false, 1_000).verdict, Verdict::Warn, "it may pass");
+    }
+
+    #[test]
     fn every_oddity_is_named() {
         let odd = PoolView {
             used: 3,
             waiting: 2,
             retired: true,
             counts: BTreeMap::from([("quarantined".to_owned(), 1)]),
+            warnings: vec!["grace_seconds is 1".to_owned()],
             ..pool()
         };
         assert_eq!(
@@ -225,6 +273,7 @@ mod tests {
                 "pool small is retired, with 3 runners left",
                 "pool small: 2 claims waiting, and all 3 slots are taken",
                 "pool small: 1 runner in quarantine",
+                "pool small: grace_seconds is 1",
                 "runner r-1 (running) was not heard from for 3 min",
             ]
         );

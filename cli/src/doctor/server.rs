@@ -22,10 +22,26 @@ pub(super) struct Looked {
     pub(super) open: bool,
 }
 
-pub(super) async fn look(client: &Client) -> Looked {
+/// Whether it is the server that somebody wants to know about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    For,
+    ByTheWay,
+}
+
+pub(super) async fn look(client: &Client, asked: Asked) -> Looked {
     let health = match client.plain("health").await {
         Ok(health) => health,
-        Err(failure) => return Looked { checks: vec![Check::failed(&failure)], open: false },
+        Err(failure) => {
+            let check = match asked {
+                Asked::For => Check::failed(&failure),
+                Asked::ByTheWay => Check::warn(
+                    format!("no server was looked at: {}", failure.message),
+                    "once `motorpool serve` runs, look again; another address goes with --server",
+                ),
+            };
+            return Looked { checks: vec![check], open: false };
+        }
     };
     if !health.status.is_success() {
         let check = Check::fail(
@@ -120,7 +136,23 @@ async fn token(client: &Client) -> (Check, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::ConnectArgs;
     use crate::doctor::Verdict;
+
+    #[tokio::test]
+    async fn a_server_that_nobody_asked_for_need_not_be_there() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let server = Some(format!("http://{nobody}"));
+        let args = ConnectArgs { server, token_file: None, ca_file: None, data_dir: None };
+        let client = Client::new(&args).unwrap();
+        for (asked, verdict) in [(Asked::For, Verdict::Fail), (Asked::ByTheWay, Verdict::Warn)] {
+            let Looked { checks, open } = look(&client, asked).await;
+            assert!(checks.len() == 1 && !open, "{checks:?}");
+            assert_eq!(checks[0].verdict, verdict);
+            assert!(checks[0].what.contains(&format!("cannot reach http://{nobody}")), "{checks:?}");
+            assert!(!checks[0].hint.is_empty(), "{checks:?}");
+        }
+    }
 
     #[test]
     fn clocks_apart_are_noticed_either_way() {

@@ -1,9 +1,11 @@
 //! What the control plane signs in to CI systems with: the tables `[github]` and `[gitlab]`. The secrets are in files of their own, which
-//! nobody else on the host may read; they are never part of the pools file.
+//! nobody else on the host may read; they are never part of the pools file. What can't be signed in with is told with its line; nobody is
+//! called.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use motorpool_ci::{Credentials, GitHub, GitHubConfig, GitLab, GitLabConfig, SetupError};
 use secrecy::SecretString;
 use serde::Deserialize;
 
@@ -38,6 +40,29 @@ pub(crate) enum GitHubLogin {
 pub(crate) struct GitLabCredentials {
     pub(crate) url: String,
     pub(crate) token: SecretString,
+}
+
+impl GitHubCredentials {
+    pub(crate) fn client(&self) -> Result<GitHub, SetupError> {
+        let Self { api_url, login } = self;
+        let mut config = GitHubConfig::new(match login.clone() {
+            GitHubLogin::App { app_id, private_key, installation_id } => {
+                Credentials::App { app_id, private_key, installation_id }
+            }
+            GitHubLogin::Token(token) => Credentials::Token(token),
+        });
+        if let Some(url) = api_url {
+            config.api_url = url.clone();
+        }
+        GitHub::new(config)
+    }
+}
+
+impl GitLabCredentials {
+    pub(crate) fn client(&self) -> Result<GitLab, SetupError> {
+        let Self { url, token } = self.clone();
+        GitLab::new(GitLabConfig { url, token, plain_http: false })
+    }
 }
 
 #[derive(Deserialize)]
@@ -104,7 +129,8 @@ pub(super) fn github(
             return None;
         }
     };
-    Some(GitHubCredentials { api_url, login })
+    let credentials = GitHubCredentials { api_url, login };
+    usable(entry, "api_url", credentials.client(), problems).then_some(credentials)
 }
 
 pub(super) fn gitlab(
@@ -113,12 +139,33 @@ pub(super) fn gitlab(
     problems: &mut Problems<'_>,
 ) -> Option<GitLabCredentials> {
     let GitLabTable { url, token_file } = strict::table(entry, problems)?;
-    let url = address(entry, "url", url, problems);
+    let url = gitlab_address(entry, url, problems);
     let token = secret(entry, "token_file", dir, &token_file, problems);
-    Some(GitLabCredentials { url: url?, token: token? })
+    let credentials = GitLabCredentials { url: url?, token: token? };
+    usable(entry, "url", credentials.client(), problems).then_some(credentials)
 }
 
-/// The client looks closer; this is for what is plainly wrong, with its line.
+fn usable<Client>(
+    entry: &Entry<'_, '_>,
+    address: &str,
+    client: Result<Client, SetupError>,
+    problems: &mut Problems<'_>,
+) -> bool {
+    let Err(error) = client else { return true };
+    let key = match &error {
+        SetupError::Address { .. } => address,
+        SetupError::Key => "private_key_file",
+        SetupError::Token { .. } => "token_file",
+        SetupError::Https { .. } => {
+            problems.add(entry.at, &entry.key, &error.to_string());
+            return false;
+        }
+    };
+    problems.add(entry.line_of(&[key]), &entry.key.then(key), &error.to_string());
+    false
+}
+
+/// The client looks closer; this is for what is plainly wrong, in fewer words.
 fn address(entry: &Entry<'_, '_>, key: &str, url: String, problems: &mut Problems<'_>) -> Option<String> {
     if url.starts_with("https://") || url.starts_with("http://") {
         return Some(url);
@@ -129,6 +176,19 @@ fn address(entry: &Entry<'_, '_>, key: &str, url: String, problems: &mut Problem
         "must be an address, such as https://ci.example.com",
     );
     None
+}
+
+/// Every call's path begins with the API's own: it is no part of the address.
+fn gitlab_address(entry: &Entry<'_, '_>, url: String, problems: &mut Problems<'_>) -> Option<String> {
+    if url.trim_end_matches('/').ends_with("/api/v4") {
+        problems.add(
+            entry.line_of(&["url"]),
+            &entry.key.then("url"),
+            "must be GitLab's own address: leave out /api/v4",
+        );
+        return None;
+    }
+    address(entry, "url", url, problems)
 }
 
 fn secret(

@@ -31,12 +31,18 @@ system = "github"
 scope = "my-org"
 "#;
 
+const KEY: &str = include_str!("../../../shared/ci/tests/keys/for-tests-only.pkcs1.pem");
+const TOKEN: &str = "secret-of-token";
+
 /// A directory with files for secrets, each with this mode.
 fn secrets(mode: u32) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["app.pem", "token", "empty"] {
+    let half = KEY.split_at(KEY.len() / 2).0;
+    let files =
+        [("app.pem", KEY), ("half.pem", half), ("token", TOKEN), ("two", "secret-of two"), ("empty", "\n")];
+    for (name, text) in files {
         let path = dir.path().join(name);
-        write(&path, if name == "empty" { "\n".to_owned() } else { format!("secret of {name}\n") }).unwrap();
+        write(&path, text).unwrap();
         set_permissions(&path, Permissions::from_mode(mode)).unwrap();
     }
     dir
@@ -143,13 +149,11 @@ fn credentials_are_read_from_files_beside_the_pools_file() {
     assert_eq!(github.api_url.as_deref(), Some("https://github.example.com/api/v3"));
     let GitHubLogin::App { app_id, private_key, installation_id } = github.login else { unreachable!() };
     assert_eq!((app_id, installation_id), (7, Some(9)));
-    assert_eq!(private_key.expose_secret(), "secret of app.pem");
+    assert_eq!(private_key.expose_secret(), KEY.trim());
     let gitlab = file.ci.gitlab.clone().unwrap();
-    assert_eq!(
-        (gitlab.url.as_str(), gitlab.token.expose_secret()),
-        ("https://gitlab.example.com", "secret of token")
-    );
-    assert!(!format!("{file:?}").contains("secret of"), "{file:?}");
+    assert_eq!((gitlab.url.as_str(), gitlab.token.expose_secret()), ("https://gitlab.example.com", TOKEN));
+    let shown = format!("{file:?}");
+    assert!(!shown.contains("secret-of") && !shown.contains("PRIVATE KEY"), "{shown}");
     let by_token = parse("[github]\ntoken_file = \"token\"", "p", dir.path()).unwrap();
     assert!(matches!(by_token.ci.github.unwrap().login, GitHubLogin::Token(_)));
 }
@@ -167,9 +171,38 @@ fn credentials_that_do_not_belong_together_are_refused() {
         ("[github]\ntoken = \"x\"", "p:2: github.token: unknown key; did you mean token_file?".to_owned()),
         ("[github]\ntoken_file = \"empty\"", format!("p:2: github.token_file: {}: is empty", path("empty"))),
         ("[gitlab]\nurl = \"gitlab.com\"\ntoken_file = \"token\"", "p:2: gitlab.url: must be an address, such as https://ci.example.com".to_owned()),
+        ("[gitlab]\nurl = \"https://gitlab.com/api/v4/\"\ntoken_file = \"token\"", "p:2: gitlab.url: must be GitLab's own address: leave out /api/v4".to_owned()),
         ("[gitlab]\nurl = \"https://gitlab.com\"", "p:1: gitlab.token_file: is missing".to_owned()),
     ] {
         assert_eq!(problems(text, dir.path()), [expected], "{text}");
+    }
+}
+
+#[test]
+fn credentials_that_nobody_can_sign_in_with_are_told_with_their_line() {
+    let dir = secrets(0o600);
+    for (text, expected) in [
+        (
+            "[github]\napp_id = 7\nprivate_key_file = \"half.pem\"",
+            "p:3: github.private_key_file: the private key of the GitHub App is not usable",
+        ),
+        (
+            "[github]\napp_id = 7\nprivate_key_file = \"token\"",
+            "p:3: github.private_key_file: the private key of the GitHub App is not usable",
+        ),
+        ("[github]\ntoken_file = \"two\"", "p:2: github.token_file: the token for GitHub"),
+        (
+            "[github]\ntoken_file = \"token\"\napi_url = \"http://github.example.com\"",
+            "p:3: github.api_url: \"http://github.example.com\" is no address of GitHub",
+        ),
+        (
+            "[gitlab]\ntoken_file = \"two\"\nurl = \"https://gitlab.com\"",
+            "p:2: gitlab.token_file: the token for GitLab",
+        ),
+    ] {
+        let told = problems(text, dir.path());
+        assert!(told.len() == 1 && told[0].starts_with(expected), "{text}: {told:?}");
+        assert!(!told[0].contains("secret-of") && !told[0].contains("PRIVATE KEY"), "{told:?}");
     }
 }
 
@@ -187,7 +220,7 @@ fn refuse_20_a_secret_that_others_can_read_is_refused() {
                 told.contains(key) && told.contains("others on this host can read it"),
                 "{mode:o}: {told}"
             );
-            assert!(!told.contains("secret of"), "{told}");
+            assert!(!told.contains("secret-of") && !told.contains("PRIVATE KEY"), "{told}");
         }
     }
 }

@@ -30,10 +30,12 @@ impl Listener {
     pub(super) async fn bind(args: &ServeArgs) -> Result<Self, Failure> {
         let tls = tls(args).await?;
         let cannot = |error: std::io::Error| {
-            Failure::failed(
-                format!("cannot listen on {}: {error}", args.listen),
-                "another program may have the port: choose another with --listen",
-            )
+            let hint = if error.kind() == std::io::ErrorKind::PermissionDenied {
+                "a port below 1024 needs a privilege: choose another with --listen, such as 8443"
+            } else {
+                "another program may have the port: choose another with --listen"
+            };
+            Failure::failed(format!("cannot listen on {}: {error}", args.listen), hint)
         };
         let socket = TcpListener::bind(args.listen).map_err(cannot)?;
         socket.set_nonblocking(true).map_err(cannot)?;

@@ -2,10 +2,14 @@
 //! decides nothing.
 
 mod backends;
+#[cfg(feature = "ec2")]
+mod certificate;
 mod ci;
 mod data_dir;
 mod listener;
 mod logging;
+#[cfg(feature = "ec2")]
+mod reach;
 mod stores;
 mod ticker;
 
@@ -35,12 +39,13 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         stores::open(&args, &data, file.pools.keys()).await?;
     let listener = Listener::bind(&args).await?;
 
+    let known = ledger.pools().await.map_err(|error| Failure::failed(chain(&error), "see the log above"))?;
     let place = backends::Place {
         args: &args,
         data: &data,
         listener: &listener,
         secret: &secret,
-        pools: &file.pools,
+        needed: backends::needed(&file.pools, &known),
     };
     let backends = backends::open(&place).await?;
     let bells = Arc::new(Bells::default());

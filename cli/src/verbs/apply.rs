@@ -37,8 +37,9 @@ async fn apply(client: &Client, pools: &BTreeMap<PoolName, PoolSettings>) -> Res
     for (name, settings) in pools {
         match client.put_pool(name, settings).await {
             Ok(answer) => {
-                let PoolView { max, min_idle, backend, .. } = &answer.value;
+                let PoolView { max, min_idle, backend, warnings, .. } = &answer.value;
                 lines.push(format!("pool {name} is defined: {backend}, {}", limits(*max, *min_idle)));
+                lines.extend(warnings.iter().map(|warning| format!("  but {warning}")));
                 documents.push(answer.json);
             }
             Err(refused) => {
@@ -52,7 +53,7 @@ async fn apply(client: &Client, pools: &BTreeMap<PoolName, PoolSettings>) -> Res
 
 async fn plan(client: &Client, pools: &BTreeMap<PoolName, PoolSettings>) -> Result<Report, Failure> {
     let mut documents: Vec<Value> = Vec::new();
-    let mut stories = Vec::new();
+    let (mut stories, mut hopeless) = (Vec::new(), Vec::new());
     for (name, settings) in pools {
         let refused =
             |failure: Failure| Failure { message: format!("pool {name}: {}", failure.message), ..failure };
@@ -63,10 +64,20 @@ async fn plan(client: &Client, pools: &BTreeMap<PoolName, PoolSettings>) -> Resu
         };
         let answer = client.plan_pool(name, settings).await.map_err(refused)?;
         stories.push(story(&answer.value, settings, present.as_ref()));
+        if settings.backend.launches() && answer.value.rungs.is_empty() {
+            hopeless.push(name.to_string());
+        }
         documents.push(answer.json);
     }
     stories.push("Nothing was changed.".to_owned());
-    Ok(Report::new(json!({ "plans": documents }), stories.join("\n\n")))
+    let failure = (!hopeless.is_empty()).then(|| {
+        let which = hopeless.join(", ");
+        Failure::failed(
+            format!("no machine could be launched for {which}"),
+            "correct the settings, and plan again",
+        )
+    });
+    Ok(Report::new(json!({ "plans": documents }), stories.join("\n\n")).failing(failure))
 }
 
 fn limits(max: u32, min_idle: u32) -> String {
@@ -75,8 +86,17 @@ fn limits(max: u32, min_idle: u32) -> String {
 }
 
 fn story(plan: &PlanView, settings: &PoolSettings, present: Option<&PoolView>) -> String {
-    let PlanView { pool, max, min_idle, rungs } = plan;
+    let PlanView { pool, max, min_idle, rungs, refused, warnings, problems } = plan;
     let mut parts = vec![format!("pool {pool}: {}", limits(*max, *min_idle)), changes(settings, present)];
+    if let Some(why) = refused {
+        parts.push(format!("Without --dry-run this would be refused now: {why}."));
+    }
+    parts.extend(warnings.iter().map(|warning| format!("But {warning}.")));
+    if !problems.is_empty() {
+        parts.push("Its machines can't be launched with these settings:".to_owned());
+        parts.extend(problems.iter().map(|problem| format!("- {problem}")));
+        return parts.join("\n");
+    }
     if rungs.is_empty() {
         parts.push(match settings.backend.launches() {
             true => {
@@ -198,7 +218,28 @@ mod tests {
     }
 
     fn plan(rungs: Vec<RungView>) -> PlanView {
-        PlanView { pool: PoolName::parse("big").unwrap(), max: 10, min_idle: 2, rungs }
+        PlanView {
+            pool: PoolName::parse("big").unwrap(),
+            max: 10,
+            min_idle: 2,
+            rungs,
+            refused: None,
+            warnings: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_the_provider_finds_wrong_stands_where_the_ladder_would() {
+        let problems = ["image: EC2 has no ami-1", "subnets: EC2 has no subnet-1"].map(str::to_owned);
+        assert_eq!(
+            story(&PlanView { problems: problems.to_vec(), ..plan(Vec::new()) }, &settings(), None),
+            "pool big: at most 10 runners, at least 2 kept idle\n\
+             It is new.\n\
+             Its machines can't be launched with these settings:\n\
+             - image: EC2 has no ami-1\n\
+             - subnets: EC2 has no subnet-1"
+        );
     }
 
     #[test]
@@ -248,6 +289,7 @@ mod tests {
             retired: false,
             ci: None,
             source: "api".to_owned(),
+            warnings: Vec::new(),
         };
         assert_eq!(
             changes(&settings(), Some(&present)),

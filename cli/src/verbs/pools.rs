@@ -1,7 +1,7 @@
 //! `pools`: all pools in a table, or one in full. How they are defined is in `apply`.
 
 use motorpool_domain::runner::StateName;
-use motorpool_wire::api::{CiView, PoolView};
+use motorpool_wire::api::{CiTroubleView, CiView, PoolView};
 
 use super::apply;
 use crate::args::{PoolsArgs, PoolsVerb};
@@ -64,6 +64,11 @@ fn notes(pool: &PoolView) -> Vec<String> {
     if pool.retired {
         notes.push(format!("{name}: retired; it is no longer in the pools file, and gets no new runners"));
     }
+    notes.extend(pool.warnings.iter().map(|warning| format!("{name}: {warning}")));
+    notes.extend(pool.ci.as_ref().and_then(|ci| ci.trouble.as_ref()).map(|trouble| {
+        let CiTroubleView { what, refused: _, ms_ago } = trouble;
+        format!("{name}: {} ago its CI system did not do as asked: {what}", span_ms(*ms_ago))
+    }));
     notes
 }
 
@@ -94,7 +99,7 @@ fn one(pool: &PoolView) -> String {
 }
 
 fn registers_with(ci: &CiView) -> String {
-    let CiView { system, scope, rate_remaining, rate_resets_in_ms } = ci;
+    let CiView { system, scope, rate_remaining, rate_resets_in_ms, trouble: _ } = ci;
     let place = format!("{} {scope}", system.name());
     match (rate_remaining, rate_resets_in_ms) {
         (Some(left), Some(resets)) => {
@@ -136,6 +141,7 @@ mod tests {
             retired: true,
             ci: None,
             source: "file".to_owned(),
+            warnings: vec!["grace_seconds is 1".to_owned()],
         }
     }
 
@@ -150,6 +156,7 @@ mod tests {
                 "macs-of-the-lab  bare_metal  cleanup  2     2         3        1         9/100  4",
                 "macs-of-the-lab: 1 runner in quarantine; see `motorpool runners --pool macs-of-the-lab --state quarantined`",
                 "macs-of-the-lab: retired; it is no longer in the pools file, and gets no new runners",
+                "macs-of-the-lab: grace_seconds is 1",
             ]
         );
     }
@@ -161,9 +168,16 @@ mod tests {
             scope: "my-org".to_owned(),
             rate_remaining: Some(4_990),
             rate_resets_in_ms: Some(600_000),
+            trouble: Some(CiTroubleView {
+                what: "cannot list the runners of my-org".to_owned(),
+                refused: true,
+                ms_ago: 60_000,
+            }),
         };
         let text = one(&PoolView { ci: Some(ci), ..pool("macs") });
         assert!(text.contains("github my-org; 4990 calls left until it resets in 10 min"), "{text}");
+        let trouble = "macs: 1 min ago its CI system did not do as asked: cannot list the runners of my-org";
+        assert!(text.ends_with(trouble), "{text}");
         assert!(
             text.contains(
                 "runners         1 created, 1 resetting, 2 idle, 1 claimed, 3 running, 1 quarantined"

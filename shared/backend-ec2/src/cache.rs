@@ -145,7 +145,7 @@ mod tests {
             async move {
                 let read = count.fetch_add(1, Ordering::SeqCst) + 1;
                 tokio::task::yield_now().await;
-                if fails { Err(Ec2Error::Silent("down".to_owned())) } else { Ok(read) }
+                if fails { Err(Ec2Error::Unfit("down".to_owned())) } else { Ok(read) }
             }
         }
 

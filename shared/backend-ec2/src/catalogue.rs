@@ -49,6 +49,16 @@ pub(crate) struct Catalogue {
 
 impl Ec2Backend {
     pub(crate) async fn ladder_of(&self, pool: &Pool, rules: &Ec2Rules) -> Result<Vec<Rung>, Ec2Error> {
+        let (types, places) = self.offered(pool, rules).await?;
+        Ok(ladder(&pool.rules.offer, rules, &types, &places))
+    }
+
+    /// The types of the pool's architecture, and its zones with what is to be had there.
+    pub(crate) async fn offered(
+        &self,
+        pool: &Pool,
+        rules: &Ec2Rules,
+    ) -> Result<(Arc<Vec<Type>>, Vec<Place>), Ec2Error> {
         let catalogue = &self.catalogue;
         let mut zones: Vec<Arc<String>> = Vec::new();
         for (_, zone) in catalogue.zones_of(rules).await? {
@@ -59,7 +69,7 @@ impl Ec2Backend {
         let types = catalogue.types(rules.architecture).await?;
         let places =
             try_join_all(zones.iter().map(|zone| catalogue.place(zone, pool.rules.offer.usage))).await?;
-        Ok(ladder(&pool.rules.offer, rules, &types, &places))
+        Ok((types, places))
     }
 }
 
@@ -114,7 +124,7 @@ impl Catalogue {
     pub(crate) async fn root_device(&self, image: &str) -> Result<Arc<String>, Ec2Error> {
         let (client, id) = (self.client.clone(), image.to_owned());
         let read = move || async move {
-            let found = client.describe_images().image_ids(&id).send().await?;
+            let found = client.describe_images().image_ids(&id).include_deprecated(true).send().await?;
             let Some(image) = found.images().first() else {
                 return Err(Ec2Error::Unfit(format!("there is no image {id}")));
             };
@@ -133,7 +143,7 @@ impl Catalogue {
         Ok(Place { zone: zone.to_owned(), offered, spot_prices })
     }
 
-    async fn types(&self, architecture: Architecture) -> Result<Arc<Vec<Type>>, Ec2Error> {
+    pub(crate) async fn types(&self, architecture: Architecture) -> Result<Arc<Vec<Type>>, Ec2Error> {
         let client = self.client.clone();
         let read = move || async move {
             let mut pages = client

@@ -2,19 +2,25 @@
 
 use std::error::Error;
 
-use aws_sdk_ec2::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use motorpool_control::ports::backend::{BackendError, LaunchError};
 use motorpool_domain::ladder::{Lacking, Rung};
 
+use crate::calls::{Call, RUN_INSTANCES};
+
 /// A call that did not succeed, without the SDK's types.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Ec2Error {
-    #[error("EC2 answered {code} ({status}): {message}")]
-    Answered { status: u16, code: String, message: String },
+    #[error("EC2 answered {call} with {code} ({status}): {message}")]
+    Answered { call: &'static str, status: u16, code: String, message: String },
     /// No answer, or none that could be read: nobody knows what came of the call.
-    #[error("EC2 gave no answer: {0}")]
-    Silent(String),
+    #[error("EC2 gave no answer to {call}: {why}")]
+    Silent { call: &'static str, why: String },
+    /// What a call is made with is missing here. One before it, with the same order, may still have been heard.
+    #[error("EC2 could not be asked ({call}): {why}")]
+    Unsent { call: &'static str, why: String },
     /// It answered, and what it has won't do for what a pool asks.
     #[error("{0}")]
     Unfit(String),
@@ -40,35 +46,91 @@ pub(crate) enum Verdict {
 /// EC2's words are for people, and some of them (an encoded authorization failure) go on for kilobytes.
 const LONGEST_WORDS: usize = 400;
 
+pub(crate) const NO_REGION: &str =
+    "no AWS region is set: set AWS_REGION for this server, or `region` in its AWS profile";
+const GIVE_CREDENTIALS: &str = "give this server's host a role, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and \
+    AWS_SECRET_ACCESS_KEY, for this server";
+/// How the SDK says that there is no region, before it looks for an address and after.
+const OF_NO_REGION: [&str; 2] = ["missing region", "missing signing region"];
+
 impl<E> From<SdkError<E, HttpResponse>> for Ec2Error
 where
-    E: ProvideErrorMetadata + Error + 'static,
+    E: Call + ProvideErrorMetadata + Error + 'static,
 {
     fn from(error: SdkError<E, HttpResponse>) -> Self {
+        let call = E::NAME;
         if let SdkError::ServiceError(answer) = &error
             && let Some(code) = answer.err().code()
         {
             let message = shortened(answer.err().message().unwrap_or("no message"));
-            return Self::Answered { status: answer.raw().status().as_u16(), code: code.to_owned(), message };
+            let status = answer.raw().status().as_u16();
+            return Self::Answered { call, status, code: code.to_owned(), message };
         }
-        Self::Silent(shortened(&DisplayErrorContext(&error).to_string()))
+        match missing(&error) {
+            Some(why) => Self::Unsent { call, why },
+            None => Self::Silent { call, why: shortened(&causes(&error)) },
+        }
     }
+}
+
+/// What a person must set, if that is why the call was not sent.
+fn missing(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(credentials) = cause.downcast_ref::<CredentialsError>() {
+            let what = if matches!(credentials, CredentialsError::CredentialsNotLoaded(_)) {
+                "no AWS credentials were found".to_owned()
+            } else {
+                format!("the AWS credentials could not be loaded ({})", shortened(&causes(credentials)))
+            };
+            return Some(format!("{what}: {GIVE_CREDENTIALS}"));
+        }
+        let said = cause.to_string().to_ascii_lowercase();
+        if OF_NO_REGION.iter().any(|words| said.contains(words)) {
+            return Some(NO_REGION.to_owned());
+        }
+        next = cause.source();
+    }
+    None
+}
+
+/// An error and what led to it, each once.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut told: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !told.iter().any(|before| before.contains(&said)) {
+            told.push(said);
+        }
+        next = cause.source();
+    }
+    told.join(": ")
 }
 
 impl Ec2Error {
     pub(crate) fn verdict(&self) -> Verdict {
         match self {
-            Self::Answered { status, code, message: _ } => verdict(code, *status),
-            Self::Silent(_) => Verdict::Unconfirmed,
+            Self::Answered { status, code, call: _, message: _ } => verdict(code, *status),
+            Self::Silent { .. } | Self::Unsent { .. } => Verdict::Unconfirmed,
             Self::Unfit(_) => Verdict::Refused,
         }
     }
 
     /// Whether an id that we named is one that EC2 does not know, or does not know yet.
     pub(crate) fn is_unknown_instance(&self) -> bool {
+        self.code() == Some("InvalidInstanceID.NotFound")
+    }
+
+    /// Whether it is the image's id that EC2 does not take.
+    pub(crate) fn is_no_image(&self) -> bool {
+        self.code().is_some_and(|code| code.starts_with("InvalidAMIID."))
+    }
+
+    fn code(&self) -> Option<&str> {
         match self {
-            Self::Answered { code, .. } => bare(code) == "InvalidInstanceID.NotFound",
-            Self::Silent(_) | Self::Unfit(_) => false,
+            Self::Answered { code, .. } => Some(bare(code)),
+            Self::Silent { .. } | Self::Unsent { .. } | Self::Unfit(_) => None,
         }
     }
 
@@ -81,7 +143,13 @@ impl Ec2Error {
         let verdict = self.verdict();
         let words = || match &self {
             Self::Answered { code, message, .. } => format!("{}: {message}", bare(code)),
-            Self::Silent(why) | Self::Unfit(why) => why.clone(),
+            Self::Silent { why, .. } | Self::Unsent { why, .. } | Self::Unfit(why) => why.clone(),
+        };
+        let refused = || match &self {
+            Self::Answered { call, .. } if *call != RUN_INSTANCES => format!("{call}, which a launch needs"),
+            Self::Answered { .. } | Self::Silent { .. } | Self::Unsent { .. } | Self::Unfit(_) => {
+                "the launch".to_owned()
+            }
         };
         let lacking = |of| LaunchError::NoCapacity { of, why: format!("{}: {}", rung.in_words(), words()) };
         match (verdict, &rung.zone) {
@@ -89,7 +157,7 @@ impl Ec2Error {
             (Verdict::NoneOnRung, _) | (Verdict::NoneInZone, None) => lacking(Lacking::rung(rung)),
             (Verdict::NoneSoldSo, _) => lacking(Lacking::Usage { usage: rung.offer.usage }),
             (Verdict::Throttled, _) => LaunchError::Throttled(words()),
-            (Verdict::Refused, _) => LaunchError::Refused(format!("EC2 refused the launch: {}", words())),
+            (Verdict::Refused, _) => LaunchError::Refused(format!("EC2 refused {}: {}", refused(), words())),
             (Verdict::TokenUsed | Verdict::Unconfirmed, _) => LaunchError::Unconfirmed(Box::new(self)),
         }
     }
@@ -153,7 +221,12 @@ mod tests {
     }
 
     fn answered(code: &str, status: u16) -> Ec2Error {
-        Ec2Error::Answered { status, code: code.to_owned(), message: "in its own words".to_owned() }
+        let message = "in its own words".to_owned();
+        Ec2Error::Answered { call: RUN_INSTANCES, status, code: code.to_owned(), message }
+    }
+
+    fn silent() -> Ec2Error {
+        Ec2Error::Silent { call: RUN_INSTANCES, why: "timed out".to_owned() }
     }
 
     #[test]
@@ -186,7 +259,7 @@ mod tests {
         ] {
             assert_eq!(verdict(code, status), expected, "{code} {status}");
         }
-        assert_eq!(Ec2Error::Silent("timed out".to_owned()).verdict(), Verdict::Unconfirmed);
+        assert_eq!(silent().verdict(), Verdict::Unconfirmed);
     }
 
     #[test]
@@ -209,6 +282,12 @@ mod tests {
     fn a_refusal_is_told_in_ec2s_own_words_and_not_at_any_length() {
         let refused = answered("InvalidAMIID.NotFound", 400).of_launch(&rung());
         assert_eq!(refused.to_string(), "EC2 refused the launch: InvalidAMIID.NotFound: in its own words");
+        let (code, message) = ("UnauthorizedOperation".to_owned(), "no".to_owned());
+        let before = Ec2Error::Answered { call: "DescribeImages", status: 403, code, message };
+        assert_eq!(
+            before.of_launch(&rung()).to_string(),
+            "EC2 refused DescribeImages, which a launch needs: UnauthorizedOperation: no"
+        );
         assert_eq!(shortened(&"ä".repeat(10_000)).chars().count(), LONGEST_WORDS + 1);
     }
 
@@ -216,6 +295,6 @@ mod tests {
     fn only_an_unknown_instance_is_one() {
         assert!(answered("InvalidInstanceID.NotFound", 400).is_unknown_instance());
         assert!(!answered("InvalidInstanceID.Malformed", 400).is_unknown_instance());
-        assert!(!Ec2Error::Silent(String::new()).is_unknown_instance());
+        assert!(!silent().is_unknown_instance());
     }
 }

@@ -6,6 +6,7 @@ use motorpool_domain::RunnerId;
 use motorpool_domain::ladder::{Attempt, Lacking};
 use motorpool_domain::pool::Ec2Rules;
 
+use crate::calls::RUN_INSTANCES;
 use crate::catalogue::filter;
 use crate::client::without_retries;
 use crate::errors::{Ec2Error, Verdict};
@@ -33,7 +34,8 @@ impl Ec2Backend {
             Err(error) => return Err(error.of_launch(rung)),
         };
         if machines.is_empty() {
-            let nothing = Ec2Error::Silent("it took the launch, and named no instance".to_owned());
+            let why = "it took the launch, and named no instance".to_owned();
+            let nothing = Ec2Error::Silent { call: RUN_INSTANCES, why };
             return Err(LaunchError::Unconfirmed(Box::new(nothing)));
         }
         self.name_runners(order.attempt, &machines).await;

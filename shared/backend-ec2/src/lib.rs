@@ -2,12 +2,15 @@
 //! and its end. It does not walk the ladder, and keeps nothing but what it has read from EC2 and may read again.
 
 mod cache;
+mod calls;
 mod catalogue;
+mod check;
 mod client;
 mod errors;
 mod ladder;
 mod launch;
 mod machines;
+mod misfit;
 mod order;
 mod prices;
 mod tags;
@@ -17,12 +20,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use aws_sdk_ec2::Client;
+use aws_sdk_ec2::config::SharedAsyncSleep;
 use aws_types::SdkConfig;
-use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Machine};
+use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Machine, Unfit};
 use motorpool_control::ports::clock::Clock;
 use motorpool_domain::PoolName;
 use motorpool_domain::ladder::Rung;
-use motorpool_domain::pool::{Ec2Rules, Pool};
+use motorpool_domain::pool::{Ec2Rules, Pool, RuleError, Rules};
 use motorpool_domain::runner::{Presence, Runner};
 
 use catalogue::Catalogue;
@@ -43,26 +47,58 @@ pub struct Ec2Backend {
     client: Client,
     settings: Ec2Config,
     catalogue: Catalogue,
+    timer: Option<SharedAsyncSleep>,
+    unfit: Option<Unfit>,
 }
 
 impl Ec2Backend {
     /// Region, credentials and HTTP client are the configuration's; retries and time-outs are this crate's own.
     pub fn new(config: &SdkConfig, settings: Ec2Config) -> Self {
+        if config.region().is_none() {
+            tracing::warn!(target: "alert", why = errors::NO_REGION, "EC2 can't be asked for anything");
+        }
         let catalogue = Catalogue::new(client::patient(config), Arc::clone(&settings.clock));
-        Self { client: client::client(config), settings, catalogue }
+        let timer = config.sleep_impl();
+        Self { client: client::client(config), settings, catalogue, timer, unfit: None }
+    }
+
+    /// No machine that it launched could call home, as its caller knows: it takes no pool and launches nothing, but sees and ends what
+    /// there is.
+    #[must_use]
+    pub fn without_launches(self, why: Unfit) -> Self {
+        Self { unfit: Some(why), ..self }
     }
 }
 
 #[async_trait]
 impl Backend for Ec2Backend {
+    fn accepts(&self, rules: &Rules) -> Result<(), Unfit> {
+        match (&self.unfit, &rules.ec2) {
+            (Some(unfit), _) => Err(unfit.clone()),
+            (None, Some(ec2)) => user_data::fits(ec2, &self.settings),
+            // Such rules can't hold, and are refused as such.
+            (None, None) => Ok(()),
+        }
+    }
+
     async fn ladder(&self, pool: &Pool) -> Result<Vec<Rung>, BackendError> {
-        let attempted = || format!("list the instance types for pool {}", pool.name);
+        let attempted = || format!("say which machines pool {} can have", pool.name);
         let rules = rules_of(pool)
             .map_err(|error| BackendError { attempted: attempted(), source: Box::new(error) })?;
         self.ladder_of(pool, rules).await.map_err(|error| error.while_trying(attempted()))
     }
 
+    async fn check(&self, pool: &Pool) -> Result<Vec<RuleError>, BackendError> {
+        let attempted = || format!("check the settings of pool {}", pool.name);
+        let rules = rules_of(pool)
+            .map_err(|error| BackendError { attempted: attempted(), source: Box::new(error) })?;
+        self.problems_of(pool, rules).await.map_err(|error| error.while_trying(attempted()))
+    }
+
     async fn launch(&self, order: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError> {
+        if let Some(Unfit { why, .. }) = &self.unfit {
+            return Err(LaunchError::Refused(why.clone()));
+        }
         let rules = rules_of(order.pool).map_err(|error| LaunchError::Refused(error.to_string()))?;
         self.run(order, rules).await
     }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use motorpool_control::ports::ci::{Ci, CiError, ListedRunner, Rate, Registered, RegistrationOrder};
+use motorpool_control::ports::ci::{
+    Ci, CiError, CiTrouble, ListedRunner, Rate, Registered, RegistrationOrder,
+};
 use motorpool_control::ports::clock::{Clock, SystemClock};
 use motorpool_domain::ci::CiBinding;
 use reqwest::StatusCode;
@@ -14,6 +16,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::limits::{Account, Names};
+use crate::standing::Verb;
 use crate::transport::{Answer, Call, Pass, Transport, Vendor};
 use crate::trouble::{SetupError, Trouble};
 
@@ -72,6 +75,32 @@ impl GitLab {
 
     async fn call(&self, call: &Call) -> Result<Answer, Trouble> {
         self.transport.ask(&self.pass, call).await
+    }
+
+    async fn made(&self, order: &RegistrationOrder<'_>) -> Result<Registered, Trouble> {
+        let RegistrationOrder { binding, name, label, workflow: _ } = order;
+        let scope = Scope::parse(&binding.scope)?;
+        let attempted = format!("register the runner {name} with {}", scope.words());
+        let call = Call::post("api/v4/user/runners".to_owned(), Some(body(order, scope)?), attempted);
+        if self.doubtful().contains(*name) {
+            // Few have the claim's own tag: this is one page.
+            for runner in self.find(scope, Some(label.as_str()), |runner| runner.name == *name).await? {
+                tracing::info!(name, id = runner.id, "replacing a registration whose answer was lost");
+                self.delete(scope, &runner.id).await?;
+            }
+        }
+        let created = self.create(&call, scope).await;
+        let mut doubtful = self.doubtful();
+        match &created {
+            Ok(_) => {
+                doubtful.remove(*name);
+            }
+            Err(Trouble::Failed { .. }) if doubtful.len() < MOST_DOUBTFUL => {
+                doubtful.insert((*name).to_owned());
+            }
+            Err(Trouble::Failed { .. } | Trouble::RateLimited(_) | Trouble::Refused(_)) => {}
+        }
+        created
     }
 
     async fn create(&self, call: &Call, scope: Scope) -> Result<Registered, Trouble> {
@@ -142,42 +171,28 @@ impl GitLab {
 #[async_trait]
 impl Ci for GitLab {
     async fn register(&self, order: &RegistrationOrder<'_>) -> Result<Registered, CiError> {
-        let RegistrationOrder { binding, name, label, workflow: _ } = order;
-        let scope = Scope::parse(&binding.scope)?;
-        let attempted = format!("register the runner {name} with {}", scope.words());
-        let call = Call::post("api/v4/user/runners".to_owned(), Some(body(order, scope)?), attempted);
-        if self.doubtful().contains(*name) {
-            // Few have the claim's own tag: this is one page.
-            for runner in self.find(scope, Some(label.as_str()), |runner| runner.name == *name).await? {
-                tracing::info!(name, id = runner.id, "replacing a registration whose answer was lost");
-                self.delete(scope, &runner.id).await?;
-            }
-        }
-        let created = self.create(&call, scope).await;
-        let mut doubtful = self.doubtful();
-        match &created {
-            Ok(_) => {
-                doubtful.remove(*name);
-            }
-            Err(Trouble::Failed { .. }) if doubtful.len() < MOST_DOUBTFUL => {
-                doubtful.insert((*name).to_owned());
-            }
-            Err(Trouble::Failed { .. } | Trouble::RateLimited(_) | Trouble::Refused(_)) => {}
-        }
-        Ok(created?)
+        self.transport.noted(&order.binding.scope, Verb::Register, self.made(order).await)
     }
 
     async fn remove(&self, binding: &CiBinding, id: &str) -> Result<(), CiError> {
-        Ok(self.delete(Scope::parse(&binding.scope)?, id).await?)
+        let removing = async { self.delete(Scope::parse(&binding.scope)?, id).await };
+        self.transport.noted(&binding.scope, Verb::Remove, removing.await)
     }
 
     async fn list(&self, binding: &CiBinding, prefix: &str) -> Result<Vec<ListedRunner>, CiError> {
-        let scope = Scope::parse(&binding.scope)?;
-        Ok(self.find(scope, None, |runner| runner.name.starts_with(prefix)).await?)
+        let listing = async {
+            let scope = Scope::parse(&binding.scope)?;
+            self.find(scope, None, |runner| runner.name.starts_with(prefix)).await
+        };
+        self.transport.noted(&binding.scope, Verb::List, listing.await)
     }
 
     fn rate(&self) -> Option<Rate> {
         self.transport.rate()
+    }
+
+    fn trouble(&self, binding: &CiBinding) -> Option<CiTrouble> {
+        self.transport.trouble(&binding.scope)
     }
 }
 

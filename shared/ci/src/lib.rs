@@ -4,6 +4,7 @@
 mod github;
 mod gitlab;
 mod limits;
+mod standing;
 mod transport;
 mod trouble;
 

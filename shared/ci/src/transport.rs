@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use motorpool_control::ports::ci::Rate;
+use motorpool_control::ports::ci::{CiError, CiTrouble, Rate};
 use motorpool_control::ports::clock::Clock;
 use motorpool_domain::Timestamp;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::limits::{Account, Heard, Limits, Names, server_time};
+use crate::standing::{Standing, Verb};
 use crate::trouble::{SetupError, Trouble};
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -44,6 +45,7 @@ pub(crate) struct Transport {
     /// Without a slash at its end.
     base: String,
     limits: Mutex<Limits>,
+    standing: Mutex<Standing>,
     at_once: Semaphore,
     clock: Arc<dyn Clock>,
 }
@@ -137,6 +139,7 @@ impl Transport {
             http,
             base: url.as_str().trim_end_matches('/').to_owned(),
             limits: Mutex::default(),
+            standing: Mutex::default(),
             at_once: Semaphore::new(AT_ONCE),
             clock,
         })
@@ -156,6 +159,21 @@ impl Transport {
 
     pub(crate) fn rate(&self) -> Option<Rate> {
         self.limits().rate(self.now())
+    }
+
+    /// What came of one thing that was asked for, noted for those who look.
+    pub(crate) fn noted<T>(
+        &self,
+        scope: &str,
+        verb: Verb,
+        outcome: Result<T, Trouble>,
+    ) -> Result<T, CiError> {
+        self.standing().note(scope, verb, outcome.as_ref().map(|_| ()), self.now());
+        Ok(outcome?)
+    }
+
+    pub(crate) fn trouble(&self, scope: &str) -> Option<CiTrouble> {
+        self.standing().trouble(scope, self.now())
     }
 
     pub(crate) async fn ask(&self, pass: &Pass, call: &Call) -> Result<Answer, Trouble> {
@@ -236,6 +254,10 @@ impl Transport {
 
     fn limits(&self) -> std::sync::MutexGuard<'_, Limits> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn standing(&self) -> std::sync::MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

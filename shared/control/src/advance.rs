@@ -83,7 +83,9 @@ impl Control {
             self.settle(&now.claim).await?;
             return Ok(Step::Done);
         }
-        let record = self.pool_record(&now.claim.key.pool).await?;
+        let Some(record) = self.ledger.pool(&now.claim.key.pool).await? else {
+            return self.end(&now.claim, &now.claim.without_pool(self.now())).await;
+        };
         let pool = &record.pool;
         let seen = now.assessment();
         match progress(&now.claim, &seen, self.now()) {
@@ -130,12 +132,14 @@ impl Control {
         Ok(Step::Again)
     }
 
-    /// A ready claim's runners have the claim's time. Repeated, so that a crash in between heals.
+    /// A ready claim's runners have the claim's time; a pending one's has not begun. Repeated, so that a crash in between heals.
     async fn begin_time(&self, pool: &Pool, now: &ClaimNow) -> Result<(), Refused> {
-        let Some(until) = now.claim.until() else { return Ok(()) };
+        let heard_within = pool.rules.limits.heard_within(self.settings.refresh);
         for runner in now.members.iter().flatten() {
-            let behind = runner.threshold.is_some_and(|threshold| threshold < until);
-            if behind && matches!(runner.state, RunnerState::Running { .. }) {
+            let (RunnerState::Running { .. }, Some(threshold)) = (&runner.state, runner.threshold) else {
+                continue;
+            };
+            if let Some(until) = now.claim.put_off(threshold, heard_within, self.now()) {
                 self.apply(pool, runner, &RunnerEvent::TimeBegins { until }, &Actor::Control).await?;
             }
         }
@@ -147,12 +151,11 @@ impl Control {
         let filling = Filling::of_ledger(before.clone());
         match self.gather_in_turn(record, filling, Vec::new()).await? {
             LaunchedShort::Enough(_) => Ok(Step::Done),
-            LaunchedShort::ClaimLost => Ok(Step::Again),
+            LaunchedShort::ClaimLost | LaunchedShort::PoolGone(_) => Ok(Step::Again),
             LaunchedShort::Short { filling, reason, not_before } => {
-                Ok(match self.note_waiting(&filling.claim, &reason, not_before).await? {
-                    Step::Nothing if filling.claim.rev != before.rev => Step::Done,
-                    step @ (Step::Nothing | Step::Done | Step::Again) => step,
-                })
+                let step = self.note_waiting(&filling.claim, &reason, not_before).await?;
+                // What was launched just now and refused is lost again: without it the claim is listed among those that lack a runner.
+                Ok(if filling.claim.rev == before.rev { step } else { Step::Again })
             }
         }
     }

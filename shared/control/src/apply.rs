@@ -31,6 +31,15 @@ impl Applied {
     }
 }
 
+/// What came of one attempt to write.
+pub(crate) enum AsRead {
+    Applied(Applied),
+    /// The record is no longer what was decided upon.
+    Lost {
+        found: Box<Runner>,
+    },
+}
+
 /// How often a write that lost to another change within the same state is decided anew.
 const ATTEMPTS: usize = 8;
 
@@ -44,38 +53,48 @@ impl Control {
     ) -> Result<Applied, Refused> {
         let mut current = runner.clone();
         for _ in 0..ATTEMPTS {
-            let now = self.now();
-            let Change { after, why } = match decide(&current, event, &pool.rules, now) {
-                Decision::Change(change) => *change,
-                Decision::Stay => return Ok(Applied::Stayed),
-                Decision::Refuse(refusal) => return Ok(Applied::Refused(refusal)),
-            };
-            let entry = self.transition(&current, &after, who, &why, now);
-            let write = RunnerWrite {
-                before: &current,
-                after: &after,
-                look_at: next_look(&after, &pool.rules.limits, now),
-                entry: &entry,
-            };
-            match self.ledger.write_runner(write).await? {
-                Written::Done => {
-                    log(&current, &after, who, &why);
-                    // One that was idle and stays so is announced already; the sweep repeats it.
-                    if after.state != RunnerState::Idle || current.state != RunnerState::Idle {
-                        self.act(pool, &after).await?;
-                    }
-                    self.forget_registration(pool, &current, &after).await;
-                    return Ok(Applied::Changed { before: Box::new(current), after: Box::new(after) });
-                }
-                Written::Lost { found }
+            match self.apply_as_read(pool, &current, event, who).await? {
+                AsRead::Applied(applied) => return Ok(applied),
+                AsRead::Lost { found }
                     if found.epoch == current.epoch && found.state.name() == current.state.name() =>
                 {
-                    current = found;
+                    current = *found;
                 }
-                Written::Lost { .. } | Written::Missing => return Ok(Applied::Overtaken),
+                AsRead::Lost { .. } => return Ok(Applied::Overtaken),
             }
         }
         Err(Refused::contended(&format!("runner {}", runner.id)))
+    }
+
+    /// Applies `event` to the record as it was read, or not at all.
+    pub(crate) async fn apply_as_read(
+        &self,
+        pool: &Pool,
+        before: &Runner,
+        event: &RunnerEvent,
+        who: &Actor,
+    ) -> Result<AsRead, Refused> {
+        let now = self.now();
+        let Change { after, why } = match decide(before, event, &pool.rules, now) {
+            Decision::Change(change) => *change,
+            Decision::Stay => return Ok(AsRead::Applied(Applied::Stayed)),
+            Decision::Refuse(refusal) => return Ok(AsRead::Applied(Applied::Refused(refusal))),
+        };
+        let entry = self.transition(before, &after, who, &why, now);
+        let look_at = next_look(&after, &pool.rules.limits, now);
+        let write = RunnerWrite { before, after: &after, look_at, entry: &entry };
+        match self.ledger.write_runner(write).await? {
+            Written::Done => {}
+            Written::Lost { found } => return Ok(AsRead::Lost { found: Box::new(found) }),
+            Written::Missing => return Ok(AsRead::Applied(Applied::Overtaken)),
+        }
+        log(before, &after, who, &why);
+        // One that was idle and stays so is announced already; the sweep repeats it.
+        if after.state != RunnerState::Idle || before.state != RunnerState::Idle {
+            self.act(pool, &after).await?;
+        }
+        self.forget_registration(pool, before, &after).await;
+        Ok(AsRead::Applied(Applied::Changed { before: Box::new(before.clone()), after: Box::new(after) }))
     }
 
     pub(crate) fn transition(

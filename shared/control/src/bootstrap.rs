@@ -5,7 +5,7 @@ use crate::ports::ledger::{RunnerWrite, Written};
 use crate::refused::{Refused, RefusedKind};
 use crate::secrets::same;
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Credential, Runner, RunnerEvent, RunnerState, StateName, next_look};
+use motorpool_domain::runner::{Credential, Joining, Runner, RunnerEvent, StateName, join, next_look};
 use motorpool_domain::{Actor, AuditEntry};
 use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest};
 
@@ -55,18 +55,13 @@ impl Control {
                 }
             }
             let answer = BootstrapAnswer { pool: runner.pool.clone(), epoch: runner.epoch };
-            match &runner.credential {
-                Some(known) if same(&known.token_sha256, &credential.token_sha256) => return Ok(answer),
-                Some(_) => return Err(self.redeemed_twice(&runner)),
-                None => {}
-            }
-            self.must_be_joinable(&runner)?;
-            let mut after = runner.clone();
-            after.rev += 1;
-            after.credential = Some(credential.clone());
-            // A known one stays: that the machine started anew meanwhile is for its next sync to tell.
-            after.boot_id = runner.boot_id.clone().or_else(|| Some(boot_id.clone()));
             let now = self.now();
+            let after = match join(&runner, &credential, &boot_id, now) {
+                Joining::Joins(after) => after,
+                Joining::Joined => return Ok(answer),
+                Joining::UsedUp => return Err(self.redeemed_twice(&runner)),
+                Joining::Over => return Err(gone(&runner)),
+            };
             let entry = AuditEntry {
                 at: now,
                 who: Actor::Runner(id.clone()),
@@ -106,21 +101,6 @@ impl Control {
             format!("runner {} is another machine", runner.id),
             "end this host; the sweep ends it otherwise",
         )
-    }
-
-    fn must_be_joinable(&self, runner: &Runner) -> Result<(), Refused> {
-        let over = runner.threshold.is_some_and(|threshold| threshold.passed(self.now()));
-        match &runner.state {
-            RunnerState::Terminating { .. } | RunnerState::Terminated { .. } => Err(gone(runner)),
-            RunnerState::Created { .. } if over => Err(gone(runner)),
-            RunnerState::Created { .. }
-            | RunnerState::Resetting { .. }
-            | RunnerState::Idle
-            | RunnerState::Claimed { .. }
-            | RunnerState::Running { .. }
-            | RunnerState::Releasing { .. }
-            | RunnerState::Quarantined { .. } => Ok(()),
-        }
     }
 
     fn redeemed_twice(&self, runner: &Runner) -> Refused {

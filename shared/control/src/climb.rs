@@ -3,7 +3,7 @@
 
 use crate::control::Control;
 use crate::ports::backend::{LaunchError, LaunchOrder, Machine, Ordered};
-use crate::ports::ledger::{AllWritten, RunnerWrite, Written};
+use crate::ports::ledger::{AllWritten, RunnerWrite};
 use crate::refused::{Refused, chain};
 use futures_util::StreamExt;
 use motorpool_domain::ladder::{Choice, Lacking, Rung, Shortage, choose};
@@ -35,8 +35,6 @@ enum Called {
 
 /// How many rungs one call of a use case tries; refresh goes on with the rest. So no request takes minutes.
 const RUNGS_AT_ONCE: usize = 8;
-/// For so long nobody asks again for what there was none of.
-const EMPTY_FOR: Duration = Duration::from_secs(180);
 /// How many records are written at the same time.
 const ABREAST: usize = 8;
 
@@ -50,7 +48,7 @@ impl Control {
     }
 
     /// Or why the provider can't say what it has.
-    async fn ladder_of(&self, pool: &Pool) -> Result<Result<Vec<Rung>, String>, Refused> {
+    pub(crate) async fn ladder_of(&self, pool: &Pool) -> Result<Result<Vec<Rung>, String>, Refused> {
         Ok(self.backend(pool.rules.backend)?.ladder(pool).await.map_err(|error| {
             tracing::warn!(pool = %pool.name, error = chain(&error), "the provider can't say what it has");
             format!("the provider can't say what it has: {}", chain(&error))
@@ -167,18 +165,16 @@ impl Control {
                     runners.len(),
                     attempt.rung.in_words()
                 );
-                let shortage =
-                    Shortage { of: Lacking::rung(&attempt.rung), until: now.after(EMPTY_FOR), why };
+                let shortage = Shortage::seen(Lacking::rung(&attempt.rung), why, now);
                 Ok(Called::Rest { rest, shortage })
             }
             Err(LaunchError::NoCapacity { of, why }) => {
                 let rest = runners.iter().filter(|runner| is_unlaunched(runner)).cloned().collect();
-                let shortage = Shortage { of, until: now.after(EMPTY_FOR), why };
+                let shortage = Shortage::seen(of, why, now);
                 Ok(Called::Rest { rest, shortage })
             }
             Err(LaunchError::Refused(why)) => {
                 tracing::warn!(target: "alert", pool = %pool.name, launch = %first.launch, why, "the provider refused a launch");
-                let why = format!("a launch was refused: {why}");
                 self.give_up(pool, runners, &why).await?;
                 Ok(Called::Over(Climbed::Short { why, until: now.after(pool.rules.limits.heartbeat) }))
             }
@@ -267,20 +263,8 @@ impl Control {
     /// Only as they were read: for one that somebody has taken further meanwhile, another call may have made a machine by now.
     async fn give_up(&self, pool: &Pool, runners: &[Runner], why: &str) -> Result<(), Refused> {
         let event = RunnerEvent::LaunchFailed { why: why.to_owned() };
-        for before in runners.iter().filter(|runner| is_unlaunched(runner)) {
-            let now = self.now();
-            let Decision::Change(change) = decide(before, &event, &pool.rules, now) else { continue };
-            let Change { after, why } = *change;
-            let entry = self.transition(before, &after, &Actor::Control, &why, now);
-            let look_at = next_look(&after, &pool.rules.limits, now);
-            let write = RunnerWrite { before, after: &after, look_at, entry: &entry };
-            match self.ledger.write_runner(write).await? {
-                Written::Done => {
-                    tracing::info!(runner = %after.id, pool = %pool.name, why, "a launch is given up");
-                    self.act(pool, &after).await?;
-                }
-                Written::Lost { .. } | Written::Missing => {}
-            }
+        for runner in runners.iter().filter(|runner| is_unlaunched(runner)) {
+            self.apply_as_read(pool, runner, &event, &Actor::Control).await?;
         }
         Ok(())
     }

@@ -78,15 +78,19 @@ impl Control {
         self.backends.get(kind).ok_or_else(|| {
             Refused::invalid(
                 format!("the backend {} is not part of this control plane", kind.name()),
-                "use another backend, or a build that has it",
+                match kind {
+                    BackendKind::Ec2 => "start it with AWS_REGION set, from a build that has the feature ec2",
+                    BackendKind::Local
+                    | BackendKind::BareMetal
+                    | BackendKind::Proxmox
+                    | BackendKind::Qemu => "use another backend, or a build that has it",
+                },
             )
         })
     }
 
     pub(crate) async fn pool_record(&self, name: &PoolName) -> Result<PoolRecord, Refused> {
-        self.ledger.pool(name).await?.ok_or_else(|| {
-            Refused::not_found(format!("there is no pool {name}"), "`motorpool pools` lists those that are")
-        })
+        self.ledger.pool(name).await?.ok_or_else(|| no_pool(name))
     }
 
     pub(crate) async fn claim_record(&self, id: &ClaimId) -> Result<Claim, Refused> {
@@ -103,4 +107,8 @@ impl Control {
             Refused::not_found(format!("there is no runner {id}"), "`motorpool runners` lists those that are")
         })
     }
+}
+
+pub(crate) fn no_pool(name: &PoolName) -> Refused {
+    Refused::not_found(format!("there is no pool {name}"), "`motorpool pools` lists those that are")
 }

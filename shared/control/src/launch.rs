@@ -10,7 +10,7 @@ use crate::refused::Refused;
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::ladder::{AskedBy, Attempt, Choice, Rung, cannot_launch};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Hold, NewRunner, Runner, next_look};
+use motorpool_domain::runner::{Hold, NewRunner, Runner, RunnerEvent, next_look};
 use motorpool_domain::spec::Want;
 use motorpool_domain::{Actor, AuditEntry, Epoch, RunnerId, Threshold, Timestamp};
 
@@ -23,6 +23,8 @@ pub(crate) enum LaunchedShort {
         not_before: Option<Timestamp>,
     },
     ClaimLost,
+    /// It was deleted meanwhile.
+    PoolGone(Box<Filling>),
 }
 
 /// As many as one transaction of the ledger takes.
@@ -55,7 +57,9 @@ impl Control {
                 }
             };
             let claim = &filling.claim;
-            let record = self.pool_record(&pool.name).await?;
+            let Some(record) = self.ledger.pool(&pool.name).await? else {
+                return Ok(LaunchedShort::PoolGone(Box::new(filling)));
+            };
             let free = pool.rules.max.saturating_sub(record.used);
             let count = claim.short().min(free).min(AT_ONCE);
             if count == 0 {
@@ -84,7 +88,10 @@ impl Control {
                 // Another launch was quicker: see what is left.
                 IntentsWritten::NoSlots { .. } => continue,
                 IntentsWritten::ClaimLost | IntentsWritten::Exists => return Ok(LaunchedShort::ClaimLost),
-                IntentsWritten::NoPool => return short(filling, "the pool is gone".to_owned(), None),
+                IntentsWritten::NoPool => return Ok(LaunchedShort::PoolGone(Box::new(filling))),
+            }
+            if let Some(why) = self.gave_up_for_a_move(pool, &runners).await? {
+                return short(filling, why, None);
             }
             tracing::info!(claim = %filling.claim.id, pool = %pool.name, count, "launching runners for a claim");
             match self.climb(pool, runners, &want).await? {
@@ -132,11 +139,29 @@ impl Control {
             | IntentsWritten::Exists
             | IntentsWritten::NoPool => return Ok(0),
         }
+        if self.gave_up_for_a_move(pool, &runners).await?.is_some() {
+            return Ok(0);
+        }
         match self.climb(pool, runners, &Want::default()).await? {
             Climbed::UnderWay => Ok(count),
             // What was refused gave its slot back already, so the slots are no longer as they were read.
             Climbed::Short { .. } => Ok(0),
         }
+    }
+
+    /// A pool with a slot in use keeps its backend, and so from here on this one does. One that got another while the intents were being
+    /// written has no use for them: nobody is called, since nobody would find there what was made here.
+    async fn gave_up_for_a_move(&self, pool: &Pool, runners: &[Runner]) -> Result<Option<String>, Refused> {
+        let now = self.pool_record(&pool.name).await?.pool.rules.backend;
+        if now == pool.rules.backend {
+            return Ok(None);
+        }
+        let why = format!("pool {} got the backend {} at the same moment", pool.name, now.name());
+        for runner in runners {
+            let event = RunnerEvent::LaunchFailed { why: why.clone() };
+            self.apply(pool, runner, &event, &Actor::Control).await?;
+        }
+        Ok(Some(why))
     }
 
     fn first_look(&self, pool: &Pool, runners: &[Runner]) -> Option<Timestamp> {

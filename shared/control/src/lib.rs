@@ -33,6 +33,6 @@ pub use caller::Caller;
 pub use control::{Control, Parts, Settings};
 pub use ports::ledger::Page;
 pub use refresh::SweepWish;
-pub use refused::{Refused, RefusedKind};
+pub use refused::{Refused, RefusedKind, whole_seconds};
 pub use secrets::{ServerSecret, token_sha256};
 pub use sync::Synced;

@@ -3,7 +3,7 @@
 
 use crate::advance::ClaimNow;
 use crate::caller::Caller;
-use crate::control::Control;
+use crate::control::{Control, no_pool};
 use crate::filling::Filling;
 use crate::launch::LaunchedShort;
 use crate::ports::entropy::fresh_claim;
@@ -111,6 +111,13 @@ impl Control {
                 Ok(Attempt::Opened { id, now: filling.just_taken().map(Box::new) })
             }
             LaunchedShort::ClaimLost => Ok(Attempt::Again),
+            LaunchedShort::PoolGone(filling) if filling.opening().is_some() => {
+                Err(no_pool(&record.pool.name))
+            }
+            // The ledger has the claim already, which says how it ended.
+            LaunchedShort::PoolGone(_) => {
+                Ok(Attempt::Opened { now: Some(Box::new(self.advance(&id).await?)), id })
+            }
             LaunchedShort::Short { filling, reason, not_before } => {
                 self.open_waiting(*filling, reason, not_before).await
             }

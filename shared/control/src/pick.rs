@@ -9,7 +9,7 @@ use crate::refused::Refused;
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    Change, Decision, Hold, Look, Refusal, Runner, RunnerEvent, RunnerState, decide, look, next_look,
+    Announced, Change, Decision, Hold, Runner, RunnerEvent, announced, decide, next_look,
 };
 use motorpool_domain::{Actor, AuditEntry, Timestamp};
 use motorpool_wire::queue::IdleNotice;
@@ -136,15 +136,12 @@ impl Control {
             return Ok(Candidate::Unfit(why));
         }
         let Some(runner) = self.ledger.runner(&notice.runner).await? else { return Ok(Candidate::Stale) };
-        if runner.epoch != notice.epoch || runner.draining {
-            return Ok(Candidate::Stale);
-        }
         let now = self.now();
-        // Whether a silent runner is dead is for refresh to decide; it is due already. Here it is only passed over.
-        if look(&runner, &pool.rules.limits, Timestamp::from_millis(0), now) == Some(Look::Silent) {
-            return Ok(Candidate::Unfit(format!("{} has not been heard from lately", runner.id)));
+        match announced(&runner, notice.epoch, &pool.rules.limits, now) {
+            Announced::Takeable => self.take(pool, filling, &runner, now).await,
+            Announced::NotNow(why) => Ok(Candidate::Unfit(why)),
+            Announced::Stale => Ok(Candidate::Stale),
         }
-        self.take(pool, filling, &runner, now).await
     }
 
     async fn take(
@@ -158,10 +155,6 @@ impl Control {
         let hold = Hold { claim: claim.id.clone(), warm: true, max_runtime: claim.ask.max_runtime };
         let change = match decide(runner, &RunnerEvent::Taken { hold }, &pool.rules, now) {
             Decision::Change(change) => change,
-            // Refresh may let it stay: then its notice is as true as before.
-            Decision::Refuse(Refusal::Expired) if runner.state == RunnerState::Idle => {
-                return Ok(Candidate::Unfit(format!("the time of {} is over", runner.id)));
-            }
             Decision::Refuse(_) | Decision::Stay => return Ok(Candidate::Stale),
         };
         let Change { after: taken, why } = *change;
@@ -208,15 +201,16 @@ impl Control {
                 Candidate::Taken { claim: Box::new(gained), runner: Box::new(taken) }
             }
             Taken::ClaimLost => Candidate::ClaimLost,
-            Taken::RunnerLost { found: Some(found) } if still_idle(&found, runner) => {
-                Candidate::Unfit(format!("{} was changed at the same moment", runner.id))
+            Taken::RunnerLost { found: Some(found) } => {
+                match announced(&found, runner.epoch, &pool.rules.limits, now) {
+                    // Something else than its state was written meanwhile.
+                    Announced::Takeable | Announced::NotNow(_) => {
+                        Candidate::Unfit(format!("{} was changed at the same moment", runner.id))
+                    }
+                    Announced::Stale => Candidate::Stale,
+                }
             }
-            Taken::RunnerLost { .. } => Candidate::Stale,
+            Taken::RunnerLost { found: None } => Candidate::Stale,
         })
     }
-}
-
-/// Something else than its state was written meanwhile: what its notice says is true all the same.
-fn still_idle(found: &Runner, read: &Runner) -> bool {
-    found.epoch == read.epoch && found.state == RunnerState::Idle
 }

@@ -1,26 +1,42 @@
-//! Defines pools: from the pools file at start, or over the API. A pool in use is retired, not deleted.
+//! Defines pools: from the pools file at start, or over the API. A pool in use is retired, not deleted, and keeps its backend.
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::ledger::{Deleted, Page, Subject, WhichClaims};
+use crate::ports::ledger::{Deleted, Page, PoolRecord, PutUnused, Subject, WhichClaims};
 use crate::refused::Refused;
-use motorpool_domain::pool::{Dispatch, Pool, Rules, Source};
+use motorpool_domain::pool::{Dispatch, Moved, Pool, Rules, RulesChange, Source, decide_change};
 use motorpool_domain::{AuditEntry, PoolName};
 use motorpool_wire::api::{PoolView, PoolsPage};
 use motorpool_wire::pool_settings::PoolSettings;
 use std::collections::BTreeMap;
 
 impl Control {
-    /// The pools of the file are as the file says; one that is no longer in it is retired.
+    /// The pools of the file are as the file says; one that is no longer in it is retired. A file that can't hold changes nothing.
     pub async fn define_pools(&self, defined: &BTreeMap<PoolName, Rules>) -> Result<(), Refused> {
-        for (name, rules) in defined {
-            self.must_be_supported(rules)?;
-            let pool =
-                Pool { name: name.clone(), source: Source::File, retired: false, rules: rules.clone() };
-            self.define(&Caller::Operator, &pool).await?;
+        let pool = |(name, rules): (&PoolName, &Rules)| Pool {
+            name: name.clone(),
+            source: Source::File,
+            retired: false,
+            rules: rules.clone(),
+        };
+        let defined_pools: Vec<Pool> = defined.iter().map(pool).collect();
+        for pool in &defined_pools {
+            self.must_be_supported(&pool.rules).map_err(|refused| of_pool(&pool.name, refused))?;
+            if let Some(refused) = self.refused_change(pool).await? {
+                return Err(refused);
+            }
         }
-        for record in self.ledger.pools().await? {
-            let pool = record.pool;
+        self.earlier_pools_must_be_accepted().await?;
+        for pool in &defined_pools {
+            self.define(&Caller::Operator, pool).await?;
+            for warning in self.warnings(&pool.rules) {
+                tracing::warn!(pool = %pool.name, warning, "a pool's settings do not go well together");
+            }
+        }
+        for PoolRecord { pool, used } in self.ledger.pools().await? {
+            if used > 0 && self.backend(pool.rules.backend).is_err() {
+                tracing::warn!(target: "alert", pool = %pool.name, used, backend = pool.rules.backend.name(), "a pool has runners on a backend that is not part of this control plane: it can neither see nor end them");
+            }
             if pool.source == Source::File && !pool.retired && !defined.contains_key(&pool.name) {
                 tracing::warn!(pool = %pool.name, "a pool is no longer in the pools file, and is retired");
                 self.ledger.put_pool(&Pool { retired: true, ..pool }).await?;
@@ -43,8 +59,12 @@ impl Control {
             return Err(defined_by_file(&name));
         }
         let rules = self.supported_rules(settings)?;
-        self.define(caller, &Pool { name: name.clone(), source: Source::Api, retired: false, rules }).await?;
-        self.view_pool(caller, &name).await
+        let pool = Pool { name, source: Source::Api, retired: false, rules };
+        let doubts = self.must_be_launchable(&pool).await?;
+        self.define(caller, &pool).await?;
+        let mut view = self.view_pool(caller, &pool.name).await?;
+        view.warnings.extend(doubts);
+        Ok(view)
     }
 
     pub async fn view_pool(&self, _: &Caller, pool: &PoolName) -> Result<PoolView, Refused> {
@@ -83,12 +103,29 @@ impl Control {
         }
     }
 
+    /// Why the pool can't be changed so while its runners live.
+    pub(crate) async fn refused_change(&self, pool: &Pool) -> Result<Option<Refused>, Refused> {
+        let Some(known) = self.ledger.pool(&pool.name).await? else { return Ok(None) };
+        Ok(match decide_change(&known.pool.rules, &pool.rules, known.used) {
+            RulesChange::AtOnce | RulesChange::OnlyUnused(_) => None,
+            RulesChange::InUse { moved, runners } => Some(in_the_way(pool, moved, runners)),
+        })
+    }
+
     async fn define(&self, caller: &Caller, pool: &Pool) -> Result<(), Refused> {
         let known = self.ledger.pool(&pool.name).await?;
         if known.as_ref().is_some_and(|known| known.pool == *pool) {
             return Ok(());
         }
-        self.ledger.put_pool(pool).await?;
+        let change = known.as_ref().map(|known| decide_change(&known.pool.rules, &pool.rules, known.used));
+        match change {
+            None | Some(RulesChange::AtOnce) => self.ledger.put_pool(pool).await?,
+            Some(RulesChange::OnlyUnused(moved)) => match self.ledger.put_unused_pool(pool).await? {
+                PutUnused::Done => {}
+                PutUnused::InUse { used } => return Err(in_the_way(pool, moved, used)),
+            },
+            Some(RulesChange::InUse { moved, runners }) => return Err(in_the_way(pool, moved, runners)),
+        }
         let entry = AuditEntry {
             at: self.now(),
             who: caller.actor(),
@@ -105,6 +142,24 @@ impl Control {
         Ok(self.ledger.note(&Subject::Pool(pool.name.clone()), &entry).await?)
     }
 
+    /// Those that were defined over the API, by a control plane that was started otherwise. One that has no such backend leaves them be.
+    async fn earlier_pools_must_be_accepted(&self) -> Result<(), Refused> {
+        for PoolRecord { pool, .. } in self.ledger.pools().await? {
+            if pool.source == Source::Api
+                && !pool.retired
+                && let Ok(backend) = self.backend(pool.rules.backend)
+            {
+                backend.accepts(&pool.rules).map_err(|unfit| of_pool(&pool.name, unfit.into()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What an operator should know about rules that may hold.
+    pub(crate) fn warnings(&self, rules: &Rules) -> Vec<String> {
+        rules.limits.short_grace(self.settings.refresh).into_iter().collect()
+    }
+
     pub(crate) fn supported_rules(&self, settings: PoolSettings) -> Result<Rules, Refused> {
         let rules = settings
             .rules(self.settings.host)
@@ -114,7 +169,7 @@ impl Control {
     }
 
     fn must_be_supported(&self, rules: &Rules) -> Result<(), Refused> {
-        self.backend(rules.backend)?;
+        self.backend(rules.backend)?.accepts(rules)?;
         if let Some(binding) = &rules.ci {
             self.ci_system(binding)?;
         }
@@ -128,9 +183,37 @@ impl Control {
     }
 }
 
+fn of_pool(name: &PoolName, refused: Refused) -> Refused {
+    Refused { message: format!("pool {name}: {}", refused.message), ..refused }
+}
+
 fn defined_by_file(name: &PoolName) -> Refused {
     Refused::conflict(
         format!("pool {name} is defined in the pools file"),
         "change it there, and restart the control plane",
+    )
+}
+
+fn in_the_way(pool: &Pool, moved: Moved, runners: u32) -> Refused {
+    let Moved { from, to } = moved;
+    let have = if runners == 1 { "1 runner".to_owned() } else { format!("{runners} runners") };
+    let hint = match pool.source {
+        Source::File => format!(
+            "take [pools.{0}] out of the pools file and start again: it is retired, and its idle runners go; release its claims, and once `motorpool pools` shows none used, put it back with the new backend. Or leave it as it was, and give the new pool another name",
+            pool.name
+        ),
+        Source::Api => format!(
+            "release its claims, remove its runners (`motorpool runners --pool {}`), wait until none is left, and change it then; or give the new pool another name",
+            pool.name
+        ),
+    };
+    Refused::conflict(
+        format!(
+            "pool {} has {have} with the backend {}; before the last of them is gone its backend can't be {}, where nobody would find or end them",
+            pool.name,
+            from.name(),
+            to.name()
+        ),
+        hint,
     )
 }

@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::open::OpenedClaim;
 use crate::refused::Refused;
 use motorpool_domain::claim::{Ask, ClaimKey};
+use motorpool_domain::ladder::{Choice, choose};
 use motorpool_domain::pool::{Dispatch, Pool};
 use motorpool_domain::spec::{TypeGlobs, Want};
 use motorpool_wire::api::{ClaimRequest, ClaimView, ProvisionRequest};
@@ -23,7 +24,7 @@ impl Control {
         } = request;
         let record = self.pool_record(&pool).await?;
         let asked = Asked { count, max_runtime_minutes, usage, allowed_instance_types, resource_class };
-        let ask = self.ask(&record.pool, asked, false)?;
+        let ask = self.ask(&record.pool, asked, false).await?;
         let key = ClaimKey { owner: caller.owner(), workflow, pool };
         match self.open(caller, &key, &record, &ask).await? {
             OpenedClaim::Now(now) => Ok(self.claim_view(&now)),
@@ -43,7 +44,7 @@ impl Control {
         } = request;
         let record = self.pool_record(&pool).await?;
         let asked = Asked { count: 1, max_runtime_minutes, usage, allowed_instance_types, resource_class };
-        let ask = self.ask(&record.pool, asked, true)?;
+        let ask = self.ask(&record.pool, asked, true).await?;
         let key = ClaimKey { owner: caller.owner(), workflow, pool };
         let mut now = match self.open(caller, &key, &record, &ask).await? {
             OpenedClaim::Now(now) => *now,
@@ -63,7 +64,7 @@ impl Control {
         Ok(self.claim_view(&now))
     }
 
-    fn ask(&self, pool: &Pool, asked: Asked, idle_only: bool) -> Result<Ask, Refused> {
+    async fn ask(&self, pool: &Pool, asked: Asked, idle_only: bool) -> Result<Ask, Refused> {
         let rules = &pool.rules;
         match rules.dispatch {
             Dispatch::Claim => {}
@@ -98,15 +99,23 @@ impl Control {
             ));
         }
         let want = self.want(asked.usage, asked.allowed_instance_types, asked.resource_class)?;
-        if rules.backend.launches()
-            && let Some(why) = want.misfit(&rules.offer)
-        {
-            return Err(Refused::invalid(
+        self.must_fit(pool, &want).await?;
+        Ok(Ask { count: asked.count, want, max_runtime, idle_only })
+    }
+
+    /// Nobody waits for what no machine of the pool can ever be. If the provider can't say what it has, waiting tells.
+    async fn must_fit(&self, pool: &Pool, want: &Want) -> Result<(), Refused> {
+        if !pool.rules.backend.launches() || *want == Want::default() {
+            return Ok(());
+        }
+        let Ok(ladder) = self.ladder_of(pool).await? else { return Ok(()) };
+        match choose(&ladder, want, &[], self.now()) {
+            Choice::Try(_) | Choice::Wait { .. } => Ok(()),
+            Choice::NoneFits { why } => Err(Refused::invalid(
                 format!("no machine of pool {} can ever fit: {why}", pool.name),
                 "choose another pool, or ask for what this one offers",
-            ));
+            )),
         }
-        Ok(Ask { count: asked.count, want, max_runtime, idle_only })
     }
 
     fn want(

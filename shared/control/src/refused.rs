@@ -1,10 +1,11 @@
 //! Why a use case did not do what was asked: what happened, and what the caller can do.
 
-use crate::ports::backend::BackendError;
+use crate::ports::backend::{BackendError, Unfit};
 use crate::ports::ledger::LedgerError;
 use crate::ports::queue::QueueError;
 use motorpool_domain::IdError;
 use std::error::Error;
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -12,6 +13,8 @@ pub struct Refused {
     pub kind: RefusedKind,
     pub message: String,
     pub hint: String,
+    /// Asked again before, it is refused again.
+    pub retry_after: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +31,13 @@ pub enum RefusedKind {
 
 impl Refused {
     pub fn new(kind: RefusedKind, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: hint.into() }
+        Self { kind, message: message.into(), hint: hint.into(), retry_after: None }
+    }
+
+    /// For as long as `wait` too much was asked for.
+    pub(crate) fn too_many(message: impl Into<String>, wait: Duration) -> Self {
+        let hint = format!("try again in {} s", whole_seconds(wait));
+        Self { retry_after: Some(wait), ..Self::new(RefusedKind::TooManyRequests, message, hint) }
     }
 
     pub(crate) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -58,12 +67,13 @@ impl Refused {
     }
 
     pub(crate) fn contended(what: &str) -> Self {
-        Self::new(
-            RefusedKind::TooManyRequests,
-            format!("{what} is being changed by too many at once"),
-            "try again in a second",
-        )
+        Self::too_many(format!("{what} is being changed by too many at once"), Duration::from_secs(1))
     }
+}
+
+/// Rounded up: who comes a moment too early comes for nothing.
+pub fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))
 }
 
 /// An error with its causes, in one line.
@@ -99,6 +109,13 @@ impl From<QueueError> for Refused {
 impl From<BackendError> for Refused {
     fn from(error: BackendError) -> Self {
         Self::internal(&error)
+    }
+}
+
+impl From<Unfit> for Refused {
+    fn from(unfit: Unfit) -> Self {
+        let Unfit { why, hint } = unfit;
+        Self::invalid(why, hint)
     }
 }
 

@@ -3,14 +3,14 @@
 
 use crate::apply::Applied;
 use crate::control::Control;
-use crate::ports::ci::{Ci, CiError, ListedRunner, RegistrationOrder};
+use crate::ports::ci::{Ci, CiError, CiTrouble, ListedRunner, RegistrationOrder};
 use crate::refused::{Refused, RefusedKind, chain};
 use motorpool_domain::Actor;
 use motorpool_domain::ci::{CiBinding, Registration, is_ghost, named, registration_name};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, RunnerEvent};
 use motorpool_wire::agent::{RegistrationAnswer, RegistrationRequest};
-use motorpool_wire::api::CiView;
+use motorpool_wire::api::{CiTroubleView, CiView};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
 
@@ -108,12 +108,19 @@ impl Control {
     }
 
     pub(crate) fn ci_view(&self, binding: &CiBinding) -> CiView {
-        let rate = self.ci.get(binding.system).and_then(|ci| ci.rate());
+        let ci = self.ci.get(binding.system);
+        let rate = ci.and_then(|ci| ci.rate());
+        let trouble = ci.and_then(|ci| ci.trouble(binding));
         CiView {
             system: binding.system,
             scope: binding.scope.clone(),
             rate_remaining: rate.map(|rate| rate.remaining),
             rate_resets_in_ms: rate.map(|rate| millis(rate.resets_in)),
+            trouble: trouble.map(|CiTrouble { what, refused, ago }| CiTroubleView {
+                what,
+                refused,
+                ms_ago: millis(ago),
+            }),
         }
     }
 
@@ -132,14 +139,7 @@ impl Control {
 impl From<CiError> for Refused {
     fn from(error: CiError) -> Self {
         match &error {
-            CiError::RateLimited { retry_after } => {
-                let message = error.to_string();
-                Refused::new(
-                    RefusedKind::TooManyRequests,
-                    message,
-                    format!("try again in {} s", retry_after.as_secs()),
-                )
-            }
+            CiError::RateLimited { retry_after } => Refused::too_many(error.to_string(), *retry_after),
             CiError::Refused(_) => {
                 tracing::warn!(target: "alert", error = chain(&error), "the CI system refuses a registration");
                 Refused::new(

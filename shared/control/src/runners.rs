@@ -10,7 +10,7 @@ use crate::views::millis;
 use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    NewRunner, Refusal, Removal, Runner, RunnerEvent, RunnerState, StateName, next_look,
+    NewRunner, Refusal, Removal, Renewal, Runner, RunnerEvent, StateName, next_look, renew_secret,
 };
 use motorpool_domain::spec::{INSTANCE_TYPE_RULE, Offer, Spec, Want, is_instance_type};
 use motorpool_domain::{AuditEntry, Epoch, PoolName, RunnerId, Threshold};
@@ -156,26 +156,23 @@ impl Control {
         caller.must_be_operator("renew a runner's secret")?;
         for _ in 0..ATTEMPTS {
             let runner = self.runner_record(id).await?;
-            if !runner.state.name().live() {
-                return Err(Refused::conflict(
-                    format!("runner {id} is terminated"),
-                    "register it again: `motorpool runners add`",
-                ));
-            }
-            if matches!(runner.state, RunnerState::Created { launched_at: None, .. }) {
-                return Err(Refused::conflict(
-                    format!("runner {id} is being launched"),
-                    "wait until its machine is there: its launch is known by the secret that it has",
-                ));
-            }
+            let after = match renew_secret(&runner, fresh_launch(self.entropy.as_ref())?) {
+                Renewal::Renewed(after) => after,
+                Renewal::BeingLaunched => {
+                    return Err(Refused::conflict(
+                        format!("runner {id} is being launched"),
+                        "wait until its machine is there: its launch is known by the secret that it has",
+                    ));
+                }
+                Renewal::Over => {
+                    return Err(Refused::conflict(
+                        format!("runner {id} is terminated"),
+                        "register it again: `motorpool runners add`",
+                    ));
+                }
+            };
             let pool = self.pool_record(&runner.pool).await?.pool;
             let now = self.now();
-            let after = Runner {
-                rev: runner.rev + 1,
-                launch: fresh_launch(self.entropy.as_ref())?,
-                credential: None,
-                ..runner.clone()
-            };
             let entry = AuditEntry {
                 at: now,
                 who: caller.actor(),

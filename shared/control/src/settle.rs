@@ -17,7 +17,13 @@ impl Control {
             ClaimState::Failed { why, .. } => format!("{} failed: {why}", claim.id),
             ClaimState::Pending | ClaimState::Ready { .. } => return Ok(()),
         };
-        let pool = self.pool_record(&claim.key.pool).await?.pool;
+        let Some(record) = self.ledger.pool(&claim.key.pool).await? else {
+            // A pool is deleted only when no slot of it is used: all its runners are over.
+            let why = "its pool was deleted, and with it no runner was left";
+            self.wrote_claim(claim, &claim.settled(), "let go of its runners", why).await?;
+            return Ok(());
+        };
+        let pool = record.pool;
         let ids: Vec<RunnerId> = claim.members.iter().map(|member| member.runner.clone()).collect();
         let event = RunnerEvent::Release { why };
         for (member, runner) in claim.members.iter().zip(self.ledger.runners(&ids).await?) {

@@ -7,6 +7,7 @@ use crate::secrets::{same, token_sha256};
 use crate::views::millis;
 use motorpool_domain::audit::cut;
 use motorpool_domain::ci::is_older;
+use motorpool_domain::claim::left_over;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
     Desired, Observed, Runner, RunnerEvent, RunnerState, StateName, Task, TaskOutcome, TaskResult, desired,
@@ -98,7 +99,9 @@ impl Control {
                 current = self.runner_record(&request.runner).await?;
             }
         }
-        if let Some(event) = self.left_over(&current).await? {
+        if let Some(leaving) = current.state.leaving()
+            && let Some(event) = left_over(leaving, self.ledger.claim(&leaving.claim).await?.as_ref())
+        {
             let applied = self.apply(pool, &current, &event, &who).await?;
             self.follow(&applied).await?;
             current = self.runner_record(&request.runner).await?;
@@ -115,14 +118,6 @@ impl Control {
             }
         }
         Ok(current)
-    }
-
-    /// A runner whose machine is to go is no longer on its claim's list, which has another in its place: when the claim ends, and the
-    /// machine is there all the same, nobody else lets go of it.
-    async fn left_over(&self, runner: &Runner) -> Result<Option<RunnerEvent>, Refused> {
-        let RunnerState::Running { hold, leaving: true } = &runner.state else { return Ok(None) };
-        let open = self.ledger.claim(&hold.claim).await?.is_some_and(|claim| claim.state.open());
-        Ok((!open).then(|| RunnerEvent::Release { why: format!("{} has ended", hold.claim) }))
     }
 
     /// A runner that joins a ready claim has the rest of its time.

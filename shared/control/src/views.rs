@@ -141,6 +141,7 @@ impl Control {
                 Source::Api => "api",
             }
             .to_owned(),
+            warnings: self.warnings(&pool.rules),
         })
     }
 }

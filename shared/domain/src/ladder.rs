@@ -98,6 +98,9 @@ impl Attempt {
     }
 }
 
+/// For so long nobody asks again for what there was none of.
+const EMPTY_FOR: Duration = Duration::from_secs(180);
+
 /// What a provider had none of, and until when nobody asks it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortage {
@@ -105,6 +108,12 @@ pub struct Shortage {
     pub until: Timestamp,
     /// In the provider's words.
     pub why: String,
+}
+
+impl Shortage {
+    pub fn seen(of: Lacking, why: String, now: Timestamp) -> Self {
+        Self { of, until: now.after(EMPTY_FOR), why }
+    }
 }
 
 /// How much of a ladder a shortage concerns.
@@ -184,7 +193,13 @@ pub fn choose(ladder: &[Rung], want: &Want, shortages: &[Shortage], now: Timesta
             Choice::Wait { until, why }
         }
         (Some(_) | None, _) => {
-            Choice::NoneFits { why: misfit.unwrap_or_else(|| "the provider has no type for it".to_owned()) }
+            let why = match (misfit, ladder.len()) {
+                (Some(misfit), 1) => misfit,
+                // One of many that do not fit says little.
+                (Some(_), _) => format!("it launches nothing{}", want.in_words()),
+                (None, _) => "the provider has no type for it".to_owned(),
+            };
+            Choice::NoneFits { why }
         }
     }
 }
@@ -260,7 +275,8 @@ mod tests {
     #[test]
     fn what_nothing_fits_is_said_and_not_waited_for() {
         let want = Want { spec: Some(Spec { cpu: 64, memory_mb: 1 }), ..Want::default() };
-        assert!(matches!(choose(&ladder(), &want, &[], NOW), Choice::NoneFits { .. }));
+        let Choice::NoneFits { why } = choose(&ladder(), &want, &[], NOW) else { panic!("nothing fits") };
+        assert!(why.starts_with("it launches nothing that "), "{why}");
         assert!(matches!(choose(&[], &Want::default(), &[], NOW), Choice::NoneFits { .. }));
     }
 

@@ -4,9 +4,9 @@ mod samples;
 
 use motorpool_domain::claim::{
     Ask, Assessment, Claim, ClaimState, Member, MemberSeen, Opening, Progress, assess, decide_opening,
-    is_its_turn, lacked_before, progress, why,
+    is_its_turn, lacked_before, left_over, progress, why,
 };
-use motorpool_domain::runner::{Runner, RunnerState, StateName};
+use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState, StateName};
 use motorpool_domain::spec::Usage;
 use motorpool_domain::{Epoch, Threshold};
 use samples::{NOW, claim, claim_id, in_state};
@@ -64,6 +64,21 @@ fn a_runner_of_another_claim_or_epoch_or_about_to_leave_is_lost() {
     let mut leaving = in_state(StateName::Running, false);
     leaving.state = RunnerState::Running { hold: samples::hold(), leaving: true };
     assert_eq!(lost(Some(&leaving)), 1);
+}
+
+#[test]
+fn a_runner_that_leaves_and_is_there_all_the_same_ends_with_its_claim() {
+    let (open, hold) = (claim(1), samples::hold());
+    assert_eq!(left_over(&hold, Some(&open)), None, "its holder may still use it");
+    for ended in [None, Some(open.released("done", NOW)), Some(open.failed("too long", NOW))] {
+        assert!(matches!(left_over(&hold, ended.as_ref()), Some(RunnerEvent::Release { .. })));
+    }
+    let leaving = RunnerState::Running { hold: hold.clone(), leaving: true };
+    assert_eq!(leaving.leaving(), Some(&hold));
+    assert_eq!(
+        StateName::ALL.map(|state| in_state(state, false).state.leaving().cloned()),
+        [const { None }; 9]
+    );
 }
 
 #[test]

@@ -4,10 +4,11 @@ use axum::Json;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use motorpool_control::{Refused, RefusedKind};
+use motorpool_control::{Refused, RefusedKind, whole_seconds};
 use motorpool_domain::IdError;
 use motorpool_wire::error::{ErrorBody, ErrorCode, ErrorEnvelope};
 use std::any::Any;
+use std::time::Duration;
 
 /// Texts of the caller's own are quoted in messages; no answer grows with them.
 const LONGEST_MESSAGE: usize = 600;
@@ -21,6 +22,8 @@ pub struct Refusal {
     code: ErrorCode,
     message: String,
     hint: String,
+    /// In the header `Retry-After`, which counts whole seconds.
+    retry_after: Option<Duration>,
 }
 
 impl Refusal {
@@ -30,7 +33,7 @@ impl Refusal {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { status, code, message: cut(message.into()), hint: hint.into() }
+        Self { status, code, message: cut(message.into()), hint: hint.into(), retry_after: None }
     }
 
     pub fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -46,7 +49,9 @@ impl Refusal {
     }
 
     pub fn too_many(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyRequests, message, hint)
+        let retry_after = Some(Duration::from_secs(1));
+        let (status, code) = (StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyRequests);
+        Self { retry_after, ..Self::new(status, code, message, hint) }
     }
 
     pub fn internal(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -62,7 +67,7 @@ impl Refusal {
 
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Self {
-        let Refused { kind, message, hint } = refused;
+        let Refused { kind, message, hint, retry_after } = refused;
         let (status, code) = match kind {
             RefusedKind::InvalidRequest => (StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest),
             RefusedKind::Unauthorized => (StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized),
@@ -73,7 +78,7 @@ impl From<Refused> for Refusal {
             RefusedKind::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyRequests),
             RefusedKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
         };
-        Self::new(status, code, message, hint)
+        Self { retry_after, ..Self::new(status, code, message, hint) }
     }
 }
 
@@ -85,15 +90,15 @@ impl From<IdError> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let Self { status, code, message, hint } = self;
+        let Self { status, code, message, hint, retry_after } = self;
         let envelope = ErrorEnvelope { error: ErrorBody { code, message, hint } };
         let mut response = (status, Json(envelope)).into_response();
         let headers = response.headers_mut();
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"motorpool\""));
         }
-        if status == StatusCode::TOO_MANY_REQUESTS {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(wait) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
         }
         response
     }
@@ -180,7 +185,20 @@ mod tests {
             let answer = Refusal::from(Refused::new(kind, "m", "h")).into_response();
             assert_eq!(answer.status().as_u16(), status);
             assert_eq!(answer.headers().contains_key("www-authenticate"), status == 401);
-            assert_eq!(answer.headers().contains_key("retry-after"), status == 429);
         }
+    }
+
+    #[test]
+    fn a_wait_is_told_in_whole_seconds_that_are_long_enough() {
+        for (wait_ms, told) in [(1, "1"), (1_000, "1"), (61_001, "62"), (3_600_000, "3600")] {
+            let refused = Refused {
+                retry_after: Some(Duration::from_millis(wait_ms)),
+                ..Refused::new(RefusedKind::TooManyRequests, "m", "h")
+            };
+            let answer = Refusal::from(refused).into_response();
+            assert_eq!(answer.headers().get("retry-after").unwrap(), told, "{wait_ms} ms");
+        }
+        let unsaid = Refusal::from(Refused::new(RefusedKind::Internal, "m", "h")).into_response();
+        assert_eq!(unsaid.headers().get("retry-after"), None);
     }
 }

@@ -11,6 +11,7 @@ mod metrics;
 mod openapi;
 mod poll;
 mod routes;
+mod to_its_end;
 
 pub use auth::Gate;
 pub use bells::Bells;

@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims,
-    Written,
+    LedgerError, Listed, Opened, Page, PoolRecord, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken,
+    WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
@@ -44,6 +44,20 @@ impl Ledger for MemoryLedger {
         let used = state.pools.get(&pool.name).map_or(0, |record| record.used);
         state.pools.insert(pool.name.clone(), PoolRecord { pool: pool.clone(), used });
         Ok(())
+    }
+
+    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError> {
+        let mut state = self.state();
+        match state.pools.get(&pool.name) {
+            Some(PoolRecord { pool: known, used }) if *used > 0 && known != pool => {
+                Ok(PutUnused::InUse { used: *used })
+            }
+            Some(PoolRecord { used, .. }) if *used > 0 => Ok(PutUnused::Done),
+            Some(_) | None => {
+                state.pools.insert(pool.name.clone(), PoolRecord { pool: pool.clone(), used: 0 });
+                Ok(PutUnused::Done)
+            }
+        }
     }
 
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {

@@ -162,6 +162,9 @@ pub struct PoolView {
     pub ci: Option<CiView>,
     /// `file` or `api`: where it may be changed.
     pub source: String,
+    /// What may hold, but hardly does what is meant, with how often this control plane refreshes.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// How a pool stands with its CI system.
@@ -173,6 +176,18 @@ pub struct CiView {
     /// Calls left until `rate_resets_in_ms`, as the CI system last said.
     pub rate_remaining: Option<u64>,
     pub rate_resets_in_ms: Option<u64>,
+    /// What went wrong with it last, if it did not go well since.
+    #[serde(default)]
+    pub trouble: Option<CiTroubleView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CiTroubleView {
+    /// What was attempted, and the CI system's own words.
+    pub what: String,
+    /// It will be so until somebody has mended something.
+    pub refused: bool,
+    pub ms_ago: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -189,6 +204,15 @@ pub struct PlanView {
     pub min_idle: u32,
     /// In the order in which they are tried.
     pub rungs: Vec<RungView>,
+    /// Why the pool can't be changed so now, though its settings are sound.
+    #[serde(default)]
+    pub refused: Option<String>,
+    /// As a pool with these settings would have them.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// What the provider knows to be wrong with the settings. While there is anything, there are no rungs.
+    #[serde(default)]
+    pub problems: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

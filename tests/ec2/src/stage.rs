@@ -1,7 +1,8 @@
-//! A control plane on the in-memory ledger and the fake EC2, which a test plays step by step: its planes can be cut off and begun anew,
-//! its agents do what they are told, and at the end everything must add up.
+//! A control plane on the in-memory ledger and an EC2, which a test plays step by step: its planes can be cut off and begun anew, its
+//! agents do what they are told, and at the end everything must add up.
 
-use crate::fake::{CallPoint, FakeEc2, Instance, Side, State};
+use crate::fake::{CallPoint, FakeEc2, Side, State};
+use crate::ground::{EndedBy, Ground, Seen};
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::backend::{Backend, Backends};
 use motorpool_control::ports::ci::CiSystems;
@@ -10,7 +11,7 @@ use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SystemEntropy;
 use motorpool_control::ports::ledger::{Ledger, Page};
 use motorpool_control::ports::queue::Queue;
-use motorpool_control::{Caller, Control, Parts, Refused, RefusedKind, ServerSecret, Settings, SweepWish};
+use motorpool_control::{Caller, Control, Parts, Refused, RefusedKind, Settings, SweepWish};
 use motorpool_domain::Workflow;
 use motorpool_domain::ladder::Rung;
 use motorpool_domain::pool::{BackendKind, Pool};
@@ -27,8 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug)]
-pub struct Stage {
-    pub fake: FakeEc2,
+pub struct Stage<G = FakeEc2> {
+    pub ec2: G,
     pub clock: Arc<TurnedClock>,
     pub ledger: Arc<dyn Ledger>,
     pub queue: Arc<dyn Queue>,
@@ -38,29 +39,16 @@ pub struct Stage {
     notices: Mutex<BTreeMap<String, Notice>>,
 }
 
-const SERVER_SECRET: &[u8] = b"a server secret, for tests on a stage";
 pub const TICK: Duration = Duration::from_secs(30);
 
 impl Stage {
-    /// With one pool.
+    /// With one pool, on a fake of its own, whose calls are points at which a plane can be cut off.
     pub async fn new(pool: Pool) -> Result<Self> {
         let clock = Arc::new(TurnedClock::default());
         let fake = FakeEc2::new(Arc::clone(&clock) as Arc<dyn Clock>);
-        let cuts = Cuts::new(None);
-        let stage = Self {
-            ledger: Arc::new(Cutting::new(Arc::new(MemoryLedger::default()), &cuts)),
-            queue: Arc::new(InProcessQueue::default()),
-            agents: PlayedAgents::default(),
-            notices: Mutex::default(),
-            fake,
-            clock,
-            cuts,
-            pool,
-        };
-        let rules = BTreeMap::from([(stage.pool.name.clone(), stage.pool.rules.clone())]);
-        stage.plane().await.define_pools(&rules).await?;
+        let stage = Self::on(fake, clock, pool).await?;
         let cuts = Arc::clone(&stage.cuts);
-        stage.fake.on_call(Arc::new(move |point: CallPoint| {
+        stage.ec2.on_call(Arc::new(move |point: CallPoint| {
             let cuts = Arc::clone(&cuts);
             Box::pin(async move {
                 let side = match point.side {
@@ -73,19 +61,44 @@ impl Stage {
         Ok(stage)
     }
 
+    /// So many more can be had of it.
+    pub fn has(&self, rung: &Rung, more: u32) {
+        let Rung { offer, zone, hourly: _ } = rung;
+        self.ec2.set_capacity(&offer.instance_type, zone.as_deref().unwrap_or_default(), offer.usage, more);
+    }
+}
+
+impl<G: Ground> Stage<G> {
+    /// With one pool, on the clock that this EC2's backends have.
+    pub async fn on(ec2: G, clock: Arc<TurnedClock>, pool: Pool) -> Result<Self> {
+        let cuts = Cuts::new(None);
+        let stage = Self {
+            ledger: Arc::new(Cutting::new(Arc::new(MemoryLedger::default()), &cuts)),
+            queue: Arc::new(InProcessQueue::default()),
+            agents: PlayedAgents::default(),
+            notices: Mutex::default(),
+            pool: ec2.settle(pool),
+            ec2,
+            clock,
+            cuts,
+        };
+        let rules = BTreeMap::from([(stage.pool.name.clone(), stage.pool.rules.clone())]);
+        stage.plane().await.define_pools(&rules).await?;
+        Ok(stage)
+    }
+
     /// A control plane that begins anew: it knows nothing but what is in the ledger, the queue and EC2.
     pub async fn plane(&self) -> Control {
-        let secret = ServerSecret::new(SERVER_SECRET);
-        let backend = self.fake.backend(&secret.installation()).await;
+        let backend = self.ec2.backend_for(&self.installation()).await;
         Control::new(Parts {
             ledger: Arc::clone(&self.ledger),
             queue: Arc::clone(&self.queue),
-            backends: Backends::default().with(BackendKind::Ec2, Arc::new(backend)),
+            backends: Backends::default().with(BackendKind::Ec2, backend),
             ci: CiSystems::default(),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             entropy: Arc::new(SystemEntropy),
             doorbell: Arc::new(NoDoorbell),
-            secret,
+            secret: self.ec2.secret(),
             settings: Settings {
                 refresh: TICK,
                 sweep: Duration::from_secs(300),
@@ -97,19 +110,13 @@ impl Stage {
 
     /// What its instances and its agents' names are marked with.
     pub fn installation(&self) -> String {
-        ServerSecret::new(SERVER_SECRET).installation()
+        self.ec2.secret().installation()
     }
 
     /// What there is to have for the pool, in the order in which it is tried.
     pub async fn ladder(&self) -> Result<Vec<Rung>> {
-        let backend = self.fake.backend(&self.installation()).await;
+        let backend = self.ec2.backend_for(&self.installation()).await;
         Ok(backend.ladder(&self.pool).await?)
-    }
-
-    /// So many more can be had of it.
-    pub fn has(&self, rung: &Rung, more: u32) {
-        let Rung { offer, zone, hourly: _ } = rung;
-        self.fake.set_capacity(&offer.instance_type, zone.as_deref().unwrap_or_default(), offer.usage, more);
     }
 
     pub async fn provision(&self, plane: &Control, workflow: &str, count: u32) -> Result<ClaimView, Refused> {
@@ -139,12 +146,25 @@ impl Stage {
     }
 
     /// Half a minute goes by, with heartbeats, work and a pass of refresh.
-    pub async fn tick(&self, plane: &Control) -> Result<(), Refused> {
+    pub async fn tick(&self, plane: &Control) -> Result<()> {
         self.clock.turn(TICK / 2);
         self.agents_work(plane).await?;
         self.clock.turn(TICK / 2);
         self.agents_work(plane).await?;
-        self.refresh(plane, SweepWish::IfDue).await.map(|_| ())
+        self.refresh(plane, SweepWish::IfDue).await?;
+        Ok(())
+    }
+
+    /// As long goes by, with passes of refresh and without a word from any agent.
+    pub async fn nobody_is_heard(&self, plane: &Control, span: Duration) -> Result<()> {
+        let mut left = span;
+        while !left.is_zero() {
+            let step = left.min(TICK);
+            self.clock.turn(step);
+            self.refresh(plane, SweepWish::IfDue).await?;
+            left -= step;
+        }
+        Ok(())
     }
 
     /// EC2 tells this machine so from now on.
@@ -153,40 +173,59 @@ impl Stage {
     }
 
     /// Every machine that runs has an agent: each does its tasks until there is nothing to do. Who is told to end powers its host off.
-    pub async fn agents_work(&self, plane: &Control) -> Result<(), Refused> {
-        loop {
-            let mut busy = false;
-            for host in self.hosts() {
-                match self.agents.sync(plane, &host).await {
-                    Ok(answer) if answer.end => {
-                        self.fake.power_off(&host.machine_id);
-                    }
-                    Ok(answer) => busy |= answer.task.is_some(),
-                    Err(refused) if over(&refused) => {
-                        self.fake.power_off(&host.machine_id);
-                    }
-                    Err(refused) => return Err(refused),
-                }
-            }
-            if !busy {
-                return Ok(());
-            }
-        }
+    pub async fn agents_work(&self, plane: &Control) -> Result<()> {
+        let mut hosts = self.hosts().await?;
+        while self.sync_each(plane, &mut hosts).await? {}
+        Ok(())
     }
 
-    fn hosts(&self) -> Vec<PlayedHost> {
-        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let running = self.fake.instances().into_iter().filter(|(_, state)| *state == State::Running);
-        running
-            .filter_map(|(instance, _)| {
-                Some(PlayedHost {
-                    runner: instance.runner()?,
-                    secret: launch_secret(&instance)?,
-                    notice: notices.get(&instance.id).copied(),
-                    machine_id: instance.id,
-                })
+    /// One sync of each agent.
+    pub async fn agents_sync(&self, plane: &Control) -> Result<()> {
+        let mut hosts = self.hosts().await?;
+        self.sync_each(plane, &mut hosts).await.map(drop)
+    }
+
+    /// Leaves those that go on. Whether any of them was given something to do.
+    async fn sync_each(&self, plane: &Control, hosts: &mut Vec<PlayedHost>) -> Result<bool> {
+        let mut busy = false;
+        for host in std::mem::take(hosts) {
+            match self.agents.sync(plane, &host).await {
+                Ok(answer) if answer.end => self.ec2.end(&host.machine_id, EndedBy::Itself).await?,
+                Ok(answer) => {
+                    busy |= answer.task.is_some();
+                    hosts.push(host);
+                }
+                Err(refused) if over(&refused) => self.ec2.end(&host.machine_id, EndedBy::Itself).await?,
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+        Ok(busy)
+    }
+
+    async fn hosts(&self) -> Result<Vec<PlayedHost>> {
+        let instances = self.instances().await?;
+        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = instances.into_iter().filter(|instance| instance.state == State::Running);
+        let host = |instance: Seen| {
+            Some(PlayedHost {
+                runner: instance.runner()?,
+                secret: instance.launch_secret()?,
+                notice: notices.get(&instance.id).copied(),
+                machine_id: instance.id,
             })
-            .collect()
+        };
+        Ok(running.filter_map(host).collect())
+    }
+
+    /// All that were ever made for the pool.
+    pub async fn instances(&self) -> Result<Vec<Seen>> {
+        self.ec2.made_for(&self.installation(), &self.pool.name).await
+    }
+
+    /// Those that are not terminated: also what shuts down still counts.
+    pub async fn alive(&self) -> Result<Vec<Seen>> {
+        let all = self.instances().await?.into_iter();
+        Ok(all.filter(|instance| instance.state != State::Terminated).collect())
     }
 
     pub async fn runners(&self) -> Result<Vec<Runner>> {
@@ -208,33 +247,34 @@ impl Stage {
             })
             .collect::<Result<_>>()?;
         let mut made = BTreeMap::new();
-        for (instance, state) in self.fake.instances() {
+        let mut there = BTreeMap::new();
+        for instance in self.instances().await? {
             let runner = instance.runner().with_context(|| format!("{} is of no runner", instance.id))?;
             *made.entry(runner.clone()).or_insert(0) += 1;
-            if state != State::Terminated {
+            if instance.state != State::Terminated {
                 ensure!(live.contains_key(&instance.id), "{} of {runner} has no record", instance.id);
+                there.insert(instance.id, runner);
             }
         }
         for (id, runner) in &live {
-            let there = self.fake.instances_of(&runner.id);
-            ensure!(
-                there.iter().any(|instance| instance.id == *id),
-                "{} names {id}, which is gone",
-                runner.id
-            );
+            ensure!(there.get(id) == Some(&runner.id), "{} names {id}, which is gone", runner.id);
         }
-        for (runner, times) in &made {
-            ensure!(*times == 1, "{runner} was made {times} times");
+        if G::KNOWS_TOKENS {
+            for (runner, times) in &made {
+                ensure!(*times == 1, "{runner} was made {times} times");
+            }
         }
         let used = self.ledger.pool(&self.pool.name).await?.context("no pool")?.used;
         ensure!(usize::try_from(used)? == live.len(), "{used} slots for {} runners", live.len());
         let max = usize::try_from(self.pool.rules.max)?;
-        ensure!(self.fake.most_alive() <= max, "{} instances at once", self.fake.most_alive());
+        if let Some(most) = self.ec2.most_alive() {
+            ensure!(most <= max, "{most} instances at once");
+        }
         Ok(())
     }
 }
 
-impl Stage {
+impl<G: Ground> Stage<G> {
     /// All that a plane was cut off from heals by ticks alone: until nothing is under way any more.
     pub async fn comes_to_rest(&self, plane: &Control) -> Result<()> {
         const ENOUGH: usize = 120;
@@ -250,7 +290,7 @@ impl Stage {
                 | RunnerState::Terminating { .. }
                 | RunnerState::Terminated { .. } => true,
             };
-            let ending = self.fake.instances().iter().any(|(_, state)| *state == State::ShuttingDown);
+            let ending = self.alive().await?.iter().any(|instance| instance.state == State::ShuttingDown);
             if !ending && !self.runners().await?.iter().any(restless) {
                 // Whatever nobody knows of is found by a sweep.
                 self.refresh(plane, SweepWish::Now).await?;
@@ -261,13 +301,6 @@ impl Stage {
         }
         anyhow::bail!("it did not come to rest: {:?}", self.runners().await?)
     }
-}
-
-/// What the machine was told, as its user data has it.
-pub fn launch_secret(instance: &Instance) -> Option<String> {
-    let at = instance.user_data.find("mp_launch_")?;
-    let rest = instance.user_data.get(at..)?;
-    Some(rest.chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect())
 }
 
 /// The control plane knows no such runner any more, or has another machine for it.

@@ -2,7 +2,7 @@
 //! one of them in turn. Whoever comes after it heals by refresh alone.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_control::{Control, Refused, SweepWish};
+use motorpool_control::{Control, SweepWish};
 use motorpool_domain::pool::Clean;
 use motorpool_domain::spec::Usage;
 use motorpool_ec2_tests::samples::{ec2_rules, pool};
@@ -38,28 +38,31 @@ async fn scarce(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-async fn take(stage: &Stage, plane: &Control, step: Step) -> Result<(), Refused> {
+async fn take(stage: &Stage, plane: &Control, step: Step) -> Result<()> {
     match step {
-        Provision(workflow, count) => stage.provision(plane, workflow, count).await.map(|_| ()),
-        Release(workflow) => stage.release(plane, workflow).await.map(|_| ()),
-        Tick => stage.tick(plane).await,
-        Sweep => stage.refresh(plane, SweepWish::Now).await.map(|_| ()),
+        Provision(workflow, count) => {
+            stage.provision(plane, workflow, count).await?;
+        }
+        Release(workflow) => {
+            stage.release(plane, workflow).await?;
+        }
+        Tick => stage.tick(plane).await?,
+        Sweep => {
+            stage.refresh(plane, SweepWish::Now).await?;
+        }
         OneDies => {
-            let running = stage.fake.instances().into_iter().find(|(_, state)| *state == State::Running);
+            let running = stage.ec2.instances().into_iter().find(|(_, state)| *state == State::Running);
             if let Some((instance, _)) = running {
-                stage.fake.die(&instance.id);
+                stage.ec2.die(&instance.id);
             }
-            Ok(())
         }
         Idle(span) => {
             stage.clock.turn(span);
-            stage.refresh(plane, SweepWish::IfDue).await.map(|_| ())
+            stage.refresh(plane, SweepWish::IfDue).await?;
         }
-        LoseAnswer => {
-            stage.fake.lose_answers("RunInstances", 1, Loss::TimedOut);
-            Ok(())
-        }
+        LoseAnswer => stage.ec2.lose_answers("RunInstances", 1, Loss::TimedOut),
     }
+    Ok(())
 }
 
 /// The story with a cut at this point, if it is ever reached; what was passed, and where it was cut.

@@ -1,5 +1,5 @@
-//! The second opinion: the same backend over moto, which somebody else wrote. That our requests are ones that EC2 knows; not what becomes of
-//! them in races, for it ignores ClientToken.
+//! The second opinion on the backend's calls, from moto, which somebody else wrote: that our requests are ones that EC2 knows; not what becomes
+//! of them in races, for it ignores ClientToken. The lives that runners lead over it are in `life`.
 
 use anyhow::{Context, Result, ensure};
 use motorpool_backend_ec2::{Ec2Backend, Ec2Config};
@@ -52,6 +52,7 @@ async fn a_whole_life_over_moto() -> Result<()> {
     let mut ground = Ground::new().await?;
     let ladder = ground.backend.ladder(&ground.pool).await.context("the ladder")?;
     the_ladder_is_made_of_what_moto_knows(&ladder)?;
+    what_is_wrong_with_a_pool_is_found_by_asking_moto(&ground).await?;
     a_launch_comes_in_parts_is_found_and_ends(&ground, &ladder).await?;
     for usage in [Usage::Spot, Usage::OnDemand] {
         let rung = ladder.iter().find(|rung| rung.offer.usage == usage).context("a rung")?;
@@ -78,6 +79,47 @@ fn the_ladder_is_made_of_what_moto_knows(ladder: &[Rung]) -> Result<()> {
             rung.in_words()
         );
         ensure!(!offer.instance_type.contains("metal"), "{}", rung.in_words());
+    }
+    Ok(())
+}
+
+async fn what_is_wrong_with_a_pool_is_found_by_asking_moto(ground: &Ground) -> Result<()> {
+    let found = async |change: &dyn Fn(&mut Ec2Rules)| -> Result<String> {
+        let mut pool = ground.pool.clone();
+        change(pool.rules.ec2.as_mut().context("an EC2 pool")?);
+        let found = ground.backend.check(&pool).await.context("moto can be asked")?;
+        Ok(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    };
+    assert_eq!(found(&|_| {}).await?, "");
+    let vpc = texts(&asked(&ground.endpoint, "CreateVpc&CidrBlock=10.77.0.0/16").await?, "vpcId");
+    let vpc = vpc.first().context("a VPC")?;
+    let group = format!("CreateSecurityGroup&GroupName={}&GroupDescription=x&VpcId={vpc}", fresh_name("mp"));
+    let group = texts(&asked(&ground.endpoint, &group).await?, "groupId");
+    let arm = "DescribeImages&Filter.1.Name=architecture&Filter.1.Value.1=arm64";
+    let image_of = async |query: &str| -> Result<String> {
+        let images = texts(&asked(&ground.endpoint, query).await?, "imageId");
+        images.into_iter().next().with_context(|| format!("no image: {query}"))
+    };
+    let arm = image_of(arm).await?;
+    let windows = image_of("DescribeImages&Filter.1.Name=platform&Filter.1.Value.1=windows").await?;
+    for (told, change) in [
+        (
+            "image: EC2 has no ami-00000000000000bad",
+            &(|rules: &mut Ec2Rules| rules.image = "ami-00000000000000bad".to_owned())
+                as &dyn Fn(&mut Ec2Rules),
+        ),
+        ("is for arm64", &|rules| rules.image.clone_from(&arm)),
+        ("is Windows", &|rules| rules.image.clone_from(&windows)),
+        ("subnets: EC2 has no subnet-00000000000000bad", &|rules| {
+            rules.subnets.push("subnet-00000000000000bad".to_owned());
+        }),
+        ("security_groups: EC2 has no sg-00000000000000bad", &|rules| {
+            rules.security_groups.push("sg-00000000000000bad".to_owned());
+        }),
+        (vpc.as_str(), &|rules| rules.security_groups.clone_from(&group)),
+    ] {
+        let found = found(change).await?;
+        ensure!(found.contains(told) && found.lines().count() == 1, "{told}: {found}");
     }
     Ok(())
 }

@@ -44,6 +44,13 @@ on_demand_fallback = true
 }
 
 fn motorpool(serve: &Serve, args: &[&str]) -> Result<String> {
+    let (code, said) = exited(serve, args)?;
+    ensure!(code == Some(0), "motorpool {args:?} exited with {code:?}: {said}");
+    Ok(said)
+}
+
+/// Its exit code, and all that it said.
+fn exited(serve: &Serve, args: &[&str]) -> Result<(Option<i32>, String)> {
     let output = Command::new(binary()?)
         .args(args)
         .env("MOTORPOOL_SERVER", serve.api().base())
@@ -51,8 +58,29 @@ fn motorpool(serve: &Serve, args: &[&str]) -> Result<String> {
         .env("COLUMNS", "160")
         .output()?;
     let (said, wrong) = (String::from_utf8(output.stdout)?, String::from_utf8(output.stderr)?);
-    ensure!(output.status.success(), "motorpool {args:?} failed: {said}{wrong}");
-    Ok(said)
+    Ok((output.status.code(), said + &wrong))
+}
+
+/// The dry run and the real one both name what is wrong, in EC2's ids, and the pool is not there.
+async fn a_pool_that_could_never_launch_is_refused(
+    serve: &Serve,
+    place: &Place,
+    dir: &std::path::Path,
+) -> Result<()> {
+    const NO_IMAGE: &str = "ami-00000000000000bad";
+    let file = dir.join("wrong.toml");
+    let file = file.to_str().context("a path")?;
+    let wrong = pools(place).replace(&place.image, NO_IMAGE);
+    let too_large = pools(place).replace("cpu = 2", "cpu = 4000");
+    for (text, told) in [(wrong, NO_IMAGE), (too_large, "cpu: is 4000")] {
+        std::fs::write(file, text)?;
+        for args in [&["pools", "apply", file, "--dry-run"] as &[_], &["pools", "apply", file]] {
+            let (code, said) = exited(serve, args)?;
+            ensure!(code == Some(1) && said.contains(told), "{args:?} exited with {code:?}: {said}");
+        }
+    }
+    ensure!(serve.api().get("pools/cloud").await?.status == 404, "it was defined all the same");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,6 +102,7 @@ async fn planned_applied_provisioned_joined_released_and_gone() -> Result<()> {
     let whole = motorpool(&serve, &["--json", "pools", "apply", file, "--dry-run"])?;
     ensure!(whole.contains("on-demand"), "it says nothing of what it falls back to: {whole}");
     ensure!(serve.api().get("pools/cloud").await?.status == 404, "a dry run defined the pool");
+    a_pool_that_could_never_launch_is_refused(&serve, &place, dir.path()).await?;
     let Place { image, subnets, security_groups } = &place;
     let ec2 = json!({"image": image, "subnets": subnets, "security_groups": security_groups});
     let (_, problem) =

@@ -25,7 +25,7 @@ async fn inv_17_fault_11_five_hundred_at_once_with_half_of_the_calls_throttled()
     // Who waits longest waits for nine others to be done.
     small.rules.limits.wait = std::time::Duration::from_secs(4 * 3_600);
     let stage = Arc::new(Stage::new(small).await?);
-    stage.fake.throttle(7, 500);
+    stage.ec2.throttle(7, 500);
     let plane = Arc::new(stage.plane().await);
     let mut asking = JoinSet::new();
     for claim in 0..CLAIMS {
@@ -76,17 +76,17 @@ async fn inv_17_fault_11_five_hundred_at_once_with_half_of_the_calls_throttled()
         }
     }
     ensure!(open.is_empty(), "{} claims were neither served nor told why: {open:?}", open.len());
-    stage.fake.throttle(7, 0);
+    stage.ec2.throttle(7, 0);
     stage.comes_to_rest(&plane).await?;
     stage.must_add_up().await?;
-    let calls = stage.fake.calls();
+    let calls = stage.ec2.calls();
     let all: u32 = calls.values().sum();
-    let made = stage.fake.instances().len();
+    let made = stage.ec2.instances().len();
     println!(
         "{served} served, {failed} told why they were not; {made} instances, at most {} at once; {all} EC2 calls: {calls:?}",
-        stage.fake.most_alive()
+        stage.ec2.most_alive()
     );
-    ensure!(stage.fake.most_alive() <= usize::try_from(MAX)?);
+    ensure!(stage.ec2.most_alive() <= usize::try_from(MAX)?);
     // Calls follow the instances, not the claims that wait: in all there are fewer than one for each claim.
     let launches = calls.get("RunInstances").copied().context("no launch")?;
     ensure!(all < CLAIMS, "{all} calls for {made} instances");

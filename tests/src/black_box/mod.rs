@@ -69,6 +69,7 @@ macro_rules! with_black_box_cases {
                 a_pool_with_runners_is_not_deleted,
                 a_pool_that_claims_wait_for_is_not_deleted,
                 a_pool_with_runners_can_be_changed,
+                a_pool_with_runners_keeps_its_backend,
                 settings_that_cannot_hold_are_refused_by_name,
                 teams_see_pools_and_their_counts;
             runners:
@@ -80,7 +81,8 @@ macro_rules! with_black_box_cases {
                 a_drained_runner_goes_once_its_holder_is_done,
                 a_runner_taken_by_force_is_replaced,
                 a_runner_that_cannot_be_cleaned_waits_for_a_person,
-                a_runner_that_cannot_deregister_waits_for_a_person;
+                a_runner_that_cannot_deregister_waits_for_a_person,
+                a_reset_that_cannot_deregister_is_tried_again;
             agents:
                 a_kept_runners_whole_life,
                 a_secret_is_redeemed_by_one_token_alone,

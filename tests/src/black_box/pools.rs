@@ -88,6 +88,23 @@ pub async fn a_pool_with_runners_can_be_changed(target: &Target) -> Result<()> {
     Ok(())
 }
 
+/// Where its machines are asked for and ended must not change under them.
+pub async fn a_pool_with_runners_keeps_its_backend(target: &Target) -> Result<()> {
+    let (pool, agents) = target.idle_pool("moved", 2).await?;
+    let path = format!("pools/{pool}");
+    let watch = Watch::over(target, &[&pool]).await?;
+    let local = json!({"backend": "local", "max": 2});
+    watch.refused_naming(target.api.put(&path, local.clone()).await?, 409, "conflict", "2 runners").await?;
+    let plan = target.api.post(&format!("{path}/plan"), local.clone()).await?.expect(200)?;
+    ensure!(plan["refused"].as_str().is_some_and(|why| why.contains("2 runners")), "{plan}");
+    for agent in &agents {
+        target.api.delete(&format!("runners/{}", agent.runner)).await?.expect(202)?;
+    }
+    let moved = target.api.put(&path, local).await?.expect(200)?;
+    ensure!(moved["backend"] == "local" && moved["used"] == 0, "{moved}");
+    Ok(())
+}
+
 pub async fn settings_that_cannot_hold_are_refused_by_name(target: &Target) -> Result<()> {
     let known = target.metal_pool("strict", json!({})).await?;
     let unknown = target.name("strict-new");

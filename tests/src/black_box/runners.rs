@@ -220,6 +220,20 @@ pub async fn a_runner_that_cannot_deregister_waits_for_a_person(target: &Target)
     Ok(())
 }
 
+/// One that starts anew while the CI system still knows it is deregistered before it is cleaned; that is tried as often.
+pub async fn a_reset_that_cannot_deregister_is_tried_again(target: &Target) -> Result<()> {
+    let pool = target.metal_pool("known", json!({"heartbeat_seconds": 1})).await?;
+    let mut agent = FakeAgent::idle(&target.api, &pool, &target.name("known-1"), json!({})).await?;
+    target.api.provision("known", &pool, 1).await?;
+    agent.work_until("running").await?;
+    agent.boot_id = "boot-2".to_owned();
+    agent.fail_until("the CI system does not answer", "quarantined").await?;
+    let seen = target.api.runner(&agent.runner).await?;
+    ensure!(text(&seen, "why").contains("it could not deregister"), "{seen}");
+    target.api.release("known").await?;
+    comes_back_clean(target, &mut agent).await
+}
+
 /// Released from quarantine it is cleaned first, in a new epoch; and only a quarantined runner can be released.
 async fn comes_back_clean(target: &Target, agent: &mut FakeAgent) -> Result<()> {
     let path = format!("runners/{}/release", agent.runner);

@@ -32,6 +32,7 @@ macro_rules! ledger_contract {
             pools::pools_are_listed_by_name,
             pools::rules_change_and_the_counter_stays,
             pools::only_an_unused_pool_is_deleted,
+            pools::inv_02_only_an_unused_pool_is_put_where_that_is_asked_for,
             pools::refresh_remembers_and_the_ledger_answers,
             runners::a_runner_is_read_as_written,
             runners::many_runners_are_read_in_the_order_asked_for,

@@ -3,7 +3,8 @@
 set -u
 imds=
 server=
-trap 'kill $server $imds 2>/dev/null' EXIT
+teller=
+trap 'kill $server $imds $teller 2>/dev/null' EXIT
 unshare --net sleep 300 &
 imds=$!
 # Only once it has left our namespace can the cable be laid.
@@ -32,9 +33,27 @@ job $ask || echo "a job got nothing"
 
 home=$MOTORPOOL_ROOT/opt/motorpool
 # An earlier job may have put something else in their place.
-job mkdir "$home/runner/_work"
+job ln -s /etc "$home/runner/_work"
+# Somebody may have taken the rule away.
+ip rule del priority 10
+job $ask && echo "without the rule a job would get metadata"
 "$home/program/run.sh" | sed -n '2s/^/the program runs as /p'
-job touch "$home/runner/_work/made" && [ -e "$home/program/_work/made" ] && echo "its work is where the agent cleans"
+job $ask || echo "each start of the program closes it again"
+job mkdir "$home/runner/_work" && [ "$(readlink "$home/program/_work")" = "$home/runner/_work" ] &&
+    echo "its work is no link, and the agent finds it"
+umask 077
+job sh -c 'cd "$1" && touch made && find made -perm 0644' sh "$MOTORPOOL_WORK_DIR" | sed 's/^made$/others can read what a job makes/'
+
+# As the agent does.
+settings=$MOTORPOOL_ROOT/var/lib/motorpool/gitlab-runner
+mkdir -m 700 "$settings"
+mkfifo -m 600 "$settings/config.toml"
+(echo "only the program reads its settings" >"$settings/config.toml") >/dev/null 2>&1 &
+teller=$!
+printf '#!/bin/sh\ncat "$CONFIG_FILE"\n' >"$home/runner/gitlab-runner"
+chmod 0755 "$home/runner/gitlab-runner"
+CONFIG_FILE=$settings/config.toml sh "$home/lib/program.sh" gitlab-runner
+
 job grep -q 'NoNewPrivs:[[:space:]]*1' /proc/self/status && echo "a job may not gain privileges"
 job cat "$MOTORPOOL_ROOT/var/lib/motorpool/state.json" 2>/dev/null || echo "a job cannot read the agent's state"
 job touch "$MOTORPOOL_WORK_DIR/made" && echo "a job can write its work directory"

@@ -22,6 +22,7 @@ pub(crate) fn filled(filling: &Filling) -> Result<String> {
         ("SERVER_URL", "https://pool.example.org"),
         ("LAUNCH", "l-tjpzfj6tsx32e1ax"),
         ("FROM", "3"),
+        ("AGENT_OPTIONS", if ca_pem.is_empty() { "" } else { "--ca-file /etc/motorpool/ca.pem" }),
         ("LAUNCH_SECRET", CANARY),
         ("AGENT_URL", &agent.0),
         ("AGENT_SHA256", &agent.1),

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use motorpool_control::ports::ci::{Ci, CiError, ListedRunner, Rate, Registered, RegistrationOrder};
+use motorpool_control::ports::ci::{
+    Ci, CiError, CiTrouble, ListedRunner, Rate, Registered, RegistrationOrder,
+};
 use motorpool_control::ports::clock::{Clock, SystemClock};
 use motorpool_domain::ci::CiBinding;
 use reqwest::StatusCode;
@@ -17,6 +19,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use crate::limits::Names;
+use crate::standing::Verb;
 use crate::transport::{Answer, Call, Transport, Vendor};
 use crate::trouble::{SetupError, Trouble};
 use login::Login;
@@ -97,6 +100,25 @@ impl GitHub {
             return self.transport.ask(&pass, call).await;
         }
         Ok(answer)
+    }
+
+    async fn made(&self, order: &RegistrationOrder<'_>) -> Result<Registered, Trouble> {
+        let scope = Scope::parse(&order.binding.scope)?;
+        let attempted = format!("register the runner {} with {scope}", order.name);
+        let body = request::body(order)?;
+        let call = Call::post(format!("{}/generate-jitconfig", scope.runners()), Some(body), attempted);
+        if let Configured::New(registered) = self.configure(&scope, &call).await? {
+            return Ok(registered);
+        }
+        self.free(&scope, order.name).await?;
+        match self.configure(&scope, &call).await? {
+            Configured::New(registered) => Ok(registered),
+            Configured::Taken(said) => {
+                let why =
+                    format!("GitHub says that the name is taken, and lists nobody of that name ({said})");
+                Err(Trouble::failed(call.attempted, why))
+            }
+        }
     }
 
     async fn configure(&self, scope: &Scope, call: &Call) -> Result<Configured, Trouble> {
@@ -198,34 +220,27 @@ struct Runner {
 #[async_trait]
 impl Ci for GitHub {
     async fn register(&self, order: &RegistrationOrder<'_>) -> Result<Registered, CiError> {
-        let scope = Scope::parse(&order.binding.scope)?;
-        let attempted = format!("register the runner {} with {scope}", order.name);
-        let body = request::body(order)?;
-        let call = Call::post(format!("{}/generate-jitconfig", scope.runners()), Some(body), attempted);
-        if let Configured::New(registered) = self.configure(&scope, &call).await? {
-            return Ok(registered);
-        }
-        self.free(&scope, order.name).await?;
-        match self.configure(&scope, &call).await? {
-            Configured::New(registered) => Ok(registered),
-            Configured::Taken(said) => {
-                let why =
-                    format!("GitHub says that the name is taken, and lists nobody of that name ({said})");
-                Err(Trouble::failed(call.attempted, why).into())
-            }
-        }
+        self.transport.noted(&order.binding.scope, Verb::Register, self.made(order).await)
     }
 
     async fn remove(&self, binding: &CiBinding, id: &str) -> Result<(), CiError> {
-        Ok(self.delete(&Scope::parse(&binding.scope)?, id).await?)
+        let removing = async { self.delete(&Scope::parse(&binding.scope)?, id).await };
+        self.transport.noted(&binding.scope, Verb::Remove, removing.await)
     }
 
     async fn list(&self, binding: &CiBinding, prefix: &str) -> Result<Vec<ListedRunner>, CiError> {
-        let scope = Scope::parse(&binding.scope)?;
-        Ok(self.find(&scope, None, |runner| runner.name.starts_with(prefix)).await?)
+        let listing = async {
+            let scope = Scope::parse(&binding.scope)?;
+            self.find(&scope, None, |runner| runner.name.starts_with(prefix)).await
+        };
+        self.transport.noted(&binding.scope, Verb::List, listing.await)
     }
 
     fn rate(&self) -> Option<Rate> {
         self.transport.rate()
+    }
+
+    fn trouble(&self, binding: &CiBinding) -> Option<CiTrouble> {
+        self.transport.trouble(&binding.scope)
     }
 }

@@ -15,3 +15,4 @@ mod gitlab;
 mod limits;
 mod secrets;
 mod server;
+mod standing;

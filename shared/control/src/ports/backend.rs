@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use motorpool_domain::ladder::{Attempt, Lacking, Rung};
-use motorpool_domain::pool::{BackendKind, Pool};
+use motorpool_domain::pool::{BackendKind, Pool, RuleError, Rules};
 use motorpool_domain::runner::{Presence, Runner};
 use motorpool_domain::{LaunchId, PoolName, RunnerId};
 use std::collections::HashMap;
@@ -13,6 +13,17 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The ways to get a machine of this pool, best first. It need not be asked twice for the same within minutes.
     async fn ladder(&self, pool: &Pool) -> Result<Vec<Rung>, BackendError> {
         Ok(vec![Rung::only(pool.rules.offer.clone())])
+    }
+
+    /// What the provider knows to be wrong with a pool's settings, before anything is launched: with any of these, what the pool asks for
+    /// would never come, or not all of it. It answers while an operator waits; an error means that the provider can't be asked now.
+    async fn check(&self, _: &Pool) -> Result<Vec<RuleError>, BackendError> {
+        Ok(Vec::new())
+    }
+
+    /// Whether machines of such a pool could be launched and call home, as far as can be known without asking anybody.
+    fn accepts(&self, _: &Rules) -> Result<(), Unfit> {
+        Ok(())
     }
 
     /// One call to the provider, for all machines of the order: all, some, or an error. The same order again makes no machine more,
@@ -76,6 +87,14 @@ impl std::fmt::Debug for Ordered {
 pub struct Machine {
     pub runner: RunnerId,
     pub provider_id: String,
+}
+
+/// Why this control plane takes no such pool, and what its operator can do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unfit {
+    pub why: String,
+    pub hint: String,
 }
 
 #[derive(Debug, thiserror::Error)]

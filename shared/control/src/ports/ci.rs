@@ -1,5 +1,6 @@
 //! The port to CI systems: where a runner is known to those who have jobs. Small, and for later layers to extend (job status, pause).
 
+use crate::refused::whole_seconds;
 use async_trait::async_trait;
 use motorpool_domain::Label;
 use motorpool_domain::ci::{CiBinding, CiSystem};
@@ -22,6 +23,9 @@ pub trait Ci: Send + Sync + std::fmt::Debug {
 
     /// How many calls are left, as the CI system said last.
     fn rate(&self) -> Option<Rate>;
+
+    /// What went wrong last there, if it did not go well since. Limits are not among it.
+    fn trouble(&self, binding: &CiBinding) -> Option<CiTrouble>;
 }
 
 #[derive(Debug)]
@@ -59,10 +63,20 @@ pub struct Rate {
     pub resets_in: Duration,
 }
 
+/// What a person who looks at a pool should know of its CI system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CiTrouble {
+    /// What was attempted, and the CI system's own words.
+    pub what: String,
+    /// It will say so again until somebody has mended something.
+    pub refused: bool,
+    pub ago: Duration,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum CiError {
     /// Asked too often, by ours or by others with the same credentials.
-    #[error("the CI system takes no more calls for {} s", retry_after.as_secs())]
+    #[error("the CI system takes no more calls for {} s", whole_seconds(*retry_after))]
     RateLimited { retry_after: Duration },
     /// It will say so again until a person has mended something.
     #[error("{0}")]

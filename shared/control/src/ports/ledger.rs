@@ -12,6 +12,8 @@ use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Wor
 pub trait Ledger: Send + Sync + std::fmt::Debug {
     /// Defines a pool, or changes its rules. Its slot counter stays as it is.
     async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError>;
+    /// The same, but only a pool that is new or has no slot in use.
+    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError>;
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError>;
     /// All pools, by name.
     async fn pools(&self) -> Result<Vec<PoolRecord>, LedgerError>;
@@ -217,6 +219,12 @@ pub enum Deleted {
     Done,
     InUse { used: u32 },
     Missing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutUnused {
+    Done,
+    InUse { used: u32 },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

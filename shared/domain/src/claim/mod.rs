@@ -4,7 +4,7 @@ mod progress;
 mod turn;
 mod why;
 
-pub use progress::{Assessment, MemberSeen, Progress, assess, progress};
+pub use progress::{Assessment, MemberSeen, Progress, assess, left_over, progress};
 pub use turn::{is_its_turn, lacked_before};
 pub use why::why;
 
@@ -149,6 +149,26 @@ impl Claim {
         }
     }
 
+    /// A later end for a running member's time, if it should have one. A ready claim's members have the claim's own. A pending one's time
+    /// has not begun: it is put off again and again where it would be over before the wait is, so that it is never later than the claim's
+    /// own will be. `heard_within` is how long it may take until a member hears of it.
+    pub fn put_off(&self, member: Threshold, heard_within: Duration, now: Timestamp) -> Option<Threshold> {
+        match self.state {
+            ClaimState::Ready { .. } => self.threshold.filter(|until| member < *until),
+            ClaimState::Pending => {
+                let Threshold(wait_over) = self.threshold.filter(|wait| !wait.passed(now))?;
+                // Twice, since a pass may come just before it is due, or fail.
+                let ahead = (self.ask.max_runtime / 2).max(heard_within * 2);
+                let is_near = member < Threshold::in_(ahead, now);
+                // Beyond the end of the wait, so that whoever ends the claim can still let go of it.
+                let is_short = member < Threshold(wait_over.after(ahead));
+                let later = Threshold::in_(self.ask.max_runtime, now);
+                (is_near && is_short && member < later).then_some(later)
+            }
+            ClaimState::Released { .. } | ClaimState::Failed { .. } => None,
+        }
+    }
+
     /// The claim with one more runner; conditional on the claim being open as it was read.
     #[must_use]
     pub fn gaining(&self, members: impl IntoIterator<Item = Member>) -> Self {
@@ -170,7 +190,8 @@ impl Claim {
         let beyond = after.losses.saturating_sub(self.ask.count);
         if beyond > 0 {
             let backoff = LOSS_BACKOFF * 2u32.saturating_pow(beyond.min(LOSS_DOUBLINGS) - 1);
-            after.launch_not_before = Some(now.after(backoff));
+            // What the provider asked for may be longer.
+            after.launch_not_before = self.launch_not_before.max(Some(now.after(backoff)));
         }
         after
     }
@@ -188,6 +209,17 @@ impl Claim {
     #[must_use]
     pub fn failed(&self, why: &str, now: Timestamp) -> Self {
         self.ended(ClaimState::Failed { at: now, why: why.to_owned() })
+    }
+
+    /// The end of an open claim whose pool was deleted while it was being opened: nothing can ever come of it.
+    #[must_use]
+    pub fn without_pool(&self, now: Timestamp) -> Self {
+        let why = format!("pool {} was deleted", self.key.pool);
+        match &self.state {
+            ClaimState::Pending => self.failed(&why, now),
+            ClaimState::Ready { .. } => self.released(&why, now),
+            ClaimState::Released { .. } | ClaimState::Failed { .. } => self.clone(),
+        }
     }
 
     fn ended(&self, state: ClaimState) -> Self {

@@ -1,7 +1,7 @@
 //! How far a claim has come: which of its runners still count, and whether it becomes ready, fails or ends.
 
 use crate::claim::{Claim, ClaimState, Member};
-use crate::runner::{Runner, RunnerState};
+use crate::runner::{Hold, Runner, RunnerEvent, RunnerState};
 use crate::time::{Threshold, Timestamp};
 
 /// A member, with its runner's record as it is now.
@@ -88,6 +88,13 @@ fn standing(claim: &Claim, member: &Member, runner: Option<&Runner>) -> Standing
         | RunnerState::Running { .. }
         | RunnerState::Releasing { .. }) => Standing::Lost(format!("it is {}", state.name())),
     }
+}
+
+/// What becomes of a runner that leaves, with its claim as it is now. It is no longer on the claim's list, which has another in its place:
+/// when the claim ends, and the machine is there all the same, nobody else lets go of it.
+pub fn left_over(leaving: &Hold, claim: Option<&Claim>) -> Option<RunnerEvent> {
+    let open = claim.is_some_and(|claim| claim.state.open());
+    (!open).then(|| RunnerEvent::Release { why: format!("{} has ended", leaving.claim) })
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

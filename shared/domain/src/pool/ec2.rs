@@ -2,7 +2,7 @@
 
 use super::RuleError;
 use crate::spec::TypeGlobs;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,9 +50,13 @@ impl Architecture {
 #[serde(deny_unknown_fields)]
 pub struct Download {
     pub url: String,
-    /// 64 hexadecimal digits.
+    /// 64 hexadecimal digits, in lower case: some tools write them in capitals.
+    #[serde(deserialize_with = "in_lower_case")]
     pub sha256: String,
 }
+
+/// More would leave the user data, which EC2 bounds, too little for the rest.
+const LONGEST_URL: usize = 1_024;
 
 impl Ec2Rules {
     pub(super) fn check(&self) -> Result<(), RuleError> {
@@ -79,11 +83,8 @@ impl Ec2Rules {
             );
         }
         for (field, download) in [("agent", &self.agent), ("runner_program", &self.runner_program)] {
-            if download.as_ref().is_some_and(|download| !download.is_sound()) {
-                return wrong(
-                    field,
-                    "must be { url = \"https://…\", sha256 = \"…\" }: an https address, and 64 hexadecimal digits",
-                );
+            if let Some(problem) = download.as_ref().and_then(Download::fault) {
+                return Err(RuleError { field, problem });
             }
         }
         Ok(())
@@ -91,13 +92,31 @@ impl Ec2Rules {
 }
 
 impl Download {
-    fn is_sound(&self) -> bool {
+    /// The first thing that is wrong with it. It says nothing of an address but its length: there may be a secret in it.
+    fn fault(&self) -> Option<String> {
         let Self { url, sha256 } = self;
-        let plain = url.bytes().all(|b| b.is_ascii_graphic() && !b"'\"\\`$<>".contains(&b));
-        let hex =
-            sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        url.starts_with("https://") && url.len() <= 1_024 && plain && hex
+        if !url.starts_with("https://") {
+            return Some("its url must begin with https://".to_owned());
+        }
+        if url.len() > LONGEST_URL {
+            return Some(format!(
+                "its url has {} characters, and {LONGEST_URL} is the most: one that is signed for a while is so long, and would end before the pool does",
+                url.len()
+            ));
+        }
+        if let Some(bad) = url.chars().find(|c| !c.is_ascii_graphic() || "'\"\\`$<>".contains(*c)) {
+            return Some(format!("its url has a {bad:?}, which must be percent-encoded"));
+        }
+        if sha256.len() != 64 {
+            return Some(format!("its sha256 has {} characters instead of 64", sha256.len()));
+        }
+        let bad = sha256.chars().find(|c| !c.is_ascii_digit() && !('a'..='f').contains(c))?;
+        Some(format!("its sha256 has a {bad:?}, which is no hexadecimal digit"))
     }
+}
+
+fn in_lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    String::deserialize(from).map(|text| text.to_ascii_lowercase())
 }
 
 fn is_resource(text: &str, prefix: &str) -> bool {
@@ -120,4 +139,41 @@ fn is_tag(key: &str, value: &str) -> bool {
         && printable(value)
         && !key.starts_with("aws:")
         && !key.starts_with("motorpool:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::value::{Error, MapDeserializer};
+
+    /// As it is read from a file.
+    fn download(url: &str, sha256: &str) -> Download {
+        let fields = [("url", url), ("sha256", sha256)];
+        Download::deserialize(MapDeserializer::<_, Error>::new(fields.into_iter())).unwrap()
+    }
+
+    #[test]
+    fn a_checksum_in_capitals_is_the_same() {
+        let written = download("https://x.example/agent", &"AB".repeat(32));
+        assert_eq!(written.sha256, "ab".repeat(32));
+        assert_eq!(written.fault(), None);
+    }
+
+    #[test]
+    fn each_fault_of_a_download_is_named() {
+        let sound = "ab".repeat(32);
+        let long = format!("https://x.example/{}", "x".repeat(1_200));
+        for (url, sha256, told) in [
+            ("http://x.example/agent", sound.as_str(), "must begin with https://"),
+            (long.as_str(), sound.as_str(), "has 1218 characters, and 1024 is the most"),
+            ("https://x.example/$(id)", sound.as_str(), "has a '$'"),
+            ("https://x.example/a b", sound.as_str(), "has a ' '"),
+            ("https://x.example/ä", sound.as_str(), "has a 'ä'"),
+            ("https://x.example/agent", "abc", "has 3 characters instead of 64"),
+            ("https://x.example/agent", &"xy".repeat(32), "has a 'x'"),
+        ] {
+            let fault = download(url, sha256).fault().unwrap();
+            assert!(fault.contains(told) && !fault.contains("x.example"), "{fault}");
+        }
+    }
 }

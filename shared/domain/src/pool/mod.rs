@@ -1,7 +1,10 @@
 //! A pool: a named set of interchangeable runners, and the rules that they live by.
 
+mod change;
 mod ec2;
+mod grace;
 
+pub use change::{Moved, RulesChange, decide_change};
 pub use ec2::{Architecture, Download, Ec2Rules};
 
 use crate::ci::CiBinding;
@@ -174,6 +177,11 @@ impl Limits {
     /// An agent not heard from for this long is silent.
     pub fn silence(&self) -> Duration {
         self.heartbeat * 4
+    }
+
+    /// How long it may take until an agent hears what refresh decides, if refresh is called so often.
+    pub fn heard_within(&self, refresh: Duration) -> Duration {
+        refresh.saturating_add(self.heartbeat)
     }
 
     /// An agent not heard from for this long has missed a heartbeat. In an outage of ours, all have, when the first is silent.

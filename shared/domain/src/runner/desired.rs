@@ -82,11 +82,12 @@ pub fn desired(runner: &Runner, observed: &Observed, now: Timestamp) -> Desired 
         RunnerState::Claimed { hold } | RunnerState::Running { hold, .. } => {
             tasks.registration(Some(hold.claim.label()))
         }
-        RunnerState::Resetting { attempt, not_before, .. } => match tasks.registration(None) {
-            Desired::Rest if *not_before <= now => {
-                Desired::Do(Task::Cleanup { id: tasks.cleanup_id(*attempt) })
+        RunnerState::Resetting { not_before, .. } if *not_before > now => Desired::Rest,
+        RunnerState::Resetting { attempt, .. } => match &observed.registered {
+            Some(has) => {
+                Desired::Do(Task::Deregister { id: tasks.deregister_id(*attempt), label: has.clone() })
             }
-            other @ (Desired::Rest | Desired::Do(_) | Desired::End) => other,
+            None => Desired::Do(Task::Cleanup { id: tasks.cleanup_id(*attempt) }),
         },
         RunnerState::Idle | RunnerState::Releasing { .. } | RunnerState::Quarantined { .. } => {
             tasks.registration(None)
@@ -117,15 +118,19 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
         }),
         RunnerState::Running { .. } => tasks.registration_failure(true),
         RunnerState::Releasing { .. } => {
-            if let Some(why) = tasks.failure(&tasks.deregister_id()) {
+            if let Some(why) = tasks.failure(&tasks.deregister_id(1)) {
                 return Some(RunnerEvent::Unhealthy { why: format!("it could not deregister: {why}") });
             }
             let out = observed.registered.is_none() && observed.busy.is_none();
             out.then_some(RunnerEvent::Deregistered)
         }
         RunnerState::Resetting { attempt, .. } => {
-            if observed.registered.is_some() || observed.busy.is_some() {
+            if observed.busy.is_some() {
                 return None;
+            }
+            if observed.registered.is_some() {
+                let why = tasks.failure(&tasks.deregister_id(*attempt))?;
+                return Some(RunnerEvent::CleanFailed { why: format!("it could not deregister: {why}") });
             }
             if rules.clean == Clean::Keep {
                 return Some(RunnerEvent::CleanProven { how: ProofKind::Keep, task: None });
@@ -157,8 +162,9 @@ impl Tasks<'_> {
         TaskId::of(self.runner.epoch, "register", 1)
     }
 
-    fn deregister_id(&self) -> TaskId {
-        TaskId::of(self.runner.epoch, "deregister", 1)
+    /// Another one for each attempt: an agent does a task once.
+    fn deregister_id(&self, attempt: u32) -> TaskId {
+        TaskId::of(self.runner.epoch, "deregister", attempt)
     }
 
     fn cleanup_id(&self, attempt: u32) -> TaskId {
@@ -185,7 +191,7 @@ impl Tasks<'_> {
         match (&self.observed.registered, wanted) {
             (Some(has), Some(wants)) if *has == wants => Desired::Rest,
             (Some(has), Some(_) | None) => {
-                Desired::Do(Task::Deregister { id: self.deregister_id(), label: has.clone() })
+                Desired::Do(Task::Deregister { id: self.deregister_id(1), label: has.clone() })
             }
             (None, Some(label)) => Desired::Do(Task::Register { id: self.register_id(), label }),
             (None, None) => Desired::Rest,

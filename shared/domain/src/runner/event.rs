@@ -38,7 +38,7 @@ pub enum RunnerEvent {
     Unhealthy {
         why: String,
     },
-    /// Its holder became ready, and with it its runners' time began.
+    /// Its holder became ready, and with it its runners' time began; or it still waits, and their time is put off.
     TimeBegins {
         until: Threshold,
     },

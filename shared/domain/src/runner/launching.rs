@@ -44,14 +44,15 @@ pub fn is_of(runner: &Runner, attempt: &Attempt) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod samples {
     use super::*;
     use crate::ids::{Epoch, LaunchId, PoolName, RunnerId};
     use crate::runner::NewRunner;
     use crate::spec::{Offer, Spec, Usage};
     use crate::time::{Threshold, Timestamp};
 
-    fn runner(index: u32, number: u32, launched: bool) -> Runner {
+    /// One of a launch of four, whose time to come is over after a millisecond.
+    pub(in crate::runner) fn runner(index: u32, number: u32, launched: bool) -> Runner {
         let launch = LaunchId::parse("l-1").unwrap();
         let spec = Spec { cpu: 2, memory_mb: 4_096 };
         let offer = Offer { instance_type: "c6i.large".to_owned(), usage: Usage::Spot, spec };
@@ -73,6 +74,12 @@ mod tests {
         }
         runner
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::runner;
+    use super::*;
 
     #[test]
     fn a_call_is_for_those_that_follow_on_each_other() {

@@ -1,14 +1,18 @@
 //! A runner: one machine with an agent, as the ledger knows it. What may become of it is decided in `decide`.
 
+mod announced;
 mod decide;
 mod desired;
 mod event;
+mod joining;
 mod launching;
 mod liveness;
 
+pub use announced::{Announced, announced};
 pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
 pub use event::{Hold, Notice, Presence, Removal, RunnerEvent};
+pub use joining::{Joining, Renewal, join, renew_secret};
 pub use launching::{attempt_of, is_of, is_unlaunched, run_from};
 pub use liveness::{Look, look, next_look, overdue};
 
@@ -228,6 +232,22 @@ impl RunnerState {
             | Self::Running { .. }
             | Self::Releasing { .. }
             | Self::Quarantined { .. } => false,
+        }
+    }
+
+    /// The claim that has a runner whose machine the provider takes away.
+    pub fn leaving(&self) -> Option<&Hold> {
+        match self {
+            Self::Running { hold, leaving: true } => Some(hold),
+            Self::Created { .. }
+            | Self::Resetting { .. }
+            | Self::Idle
+            | Self::Claimed { .. }
+            | Self::Running { leaving: false, .. }
+            | Self::Releasing { .. }
+            | Self::Quarantined { .. }
+            | Self::Terminating { .. }
+            | Self::Terminated { .. } => None,
         }
     }
 

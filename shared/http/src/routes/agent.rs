@@ -3,9 +3,9 @@
 use super::Answer;
 use crate::App;
 use crate::auth::AgentToken;
-use crate::envelope::Refusal;
 use crate::extract::Body;
 use crate::poll::{Look, Patience, long_poll};
+use crate::to_its_end::to_its_end;
 use axum::Json;
 use axum::extract::State;
 use motorpool_control::Synced;
@@ -13,9 +13,9 @@ use motorpool_control::ports::doorbell::Bell;
 use motorpool_wire::agent::{
     BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncAnswer, SyncRequest,
 };
+use motorpool_wire::error::ErrorEnvelope;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::Instrument;
 
 /// Redeems a launch secret with the hash of a token that the agent made
 ///
@@ -49,7 +49,10 @@ pub(super) async fn sync(
     let listening = app.bells.listen(Bell::Runner(request.runner.clone()));
     let patience = Patience { wait, recheck: wait, margin: app.limits.request };
     let answer = long_poll(listening, patience, || async {
-        let Synced { answer, news } = sync_to_its_end(&app, &token, &request).await?;
+        let (control, token, request) = (Arc::clone(&app.control), token.clone(), request.clone());
+        // A report can end the very agent that sent it, which then hangs up.
+        let syncing = async move { control.sync(&token, &request).await };
+        let Synced { answer, news } = to_its_end("the sync", syncing).await?;
         Ok(if news { Look::Settled(answer) } else { Look::Unsettled(answer) })
     });
     Ok(Json(answer.await?))
@@ -61,7 +64,12 @@ pub(super) async fn sync(
 #[utoipa::path(
     post, path = "/agent/registration", operation_id = "register_with_ci", tag = "agent",
     request_body = RegistrationRequest, security(("runner" = [])),
-    responses((status = 200, description = "What the program needs", body = RegistrationAnswer))
+    responses(
+        (status = 200, description = "What the program needs", body = RegistrationAnswer),
+        (status = 429, description = "Nobody may ask now: the CI system takes no more calls, or there are too many of ours",
+            body = ErrorEnvelope,
+            headers(("Retry-After" = u64, description = "After so many seconds it makes sense to ask again"))),
+    )
 )]
 pub(super) async fn registration(
     AgentToken(token): AgentToken,
@@ -69,18 +77,4 @@ pub(super) async fn registration(
     Body(request): Body<RegistrationRequest>,
 ) -> Answer<RegistrationAnswer> {
     Ok(Json(app.control.register_with_ci(&token, &request).await?))
-}
-
-/// In a task of its own: a report can end the very agent that sent it, which then hangs up, and a handler whose caller hung up is
-/// dropped where it stands. What the report began goes on to its end all the same.
-async fn sync_to_its_end(app: &App, token: &str, request: &SyncRequest) -> Result<Synced, Refusal> {
-    let (control, token, request) = (Arc::clone(&app.control), token.to_owned(), request.clone());
-    let syncing = async move { control.sync(&token, &request).await };
-    match tokio::spawn(syncing.in_current_span()).await {
-        Ok(synced) => Ok(synced?),
-        Err(error) => {
-            tracing::error!(%error, "a sync came to no end");
-            Err(Refusal::internal("the sync came to no end", "try again; the server's log says more"))
-        }
-    }
 }

@@ -7,6 +7,7 @@ use crate::auth::Known;
 use crate::envelope::Refusal;
 use crate::extract::{Asked, Body, Id};
 use crate::poll::{Look, Patience, long_poll};
+use crate::to_its_end::to_its_end;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -57,7 +58,8 @@ pub(super) async fn release(
     State(app): State<App>,
     Body(request): Body<ReleaseRequest>,
 ) -> StatusAnswer<ClaimView> {
-    Ok((StatusCode::ACCEPTED, Json(app.control.release(&caller, request).await?)))
+    let releasing = async move { app.control.release(&caller, request).await };
+    Ok((StatusCode::ACCEPTED, Json(to_its_end("the release", releasing).await?)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -4,6 +4,7 @@ use super::Answer;
 use crate::App;
 use crate::auth::Known;
 use crate::extract::Asked;
+use crate::to_its_end::to_its_end;
 use axum::Json;
 use axum::extract::State;
 use motorpool_control::SweepWish;
@@ -42,5 +43,6 @@ pub(super) async fn refresh(
         Some(Sweep::Now) => SweepWish::Now,
         None => SweepWish::IfDue,
     };
-    Ok(Json(app.control.refresh(&caller, wish).await?))
+    let refreshing = async move { app.control.refresh(&caller, wish).await };
+    Ok(Json(to_its_end("the refresh", refreshing).await?))
 }

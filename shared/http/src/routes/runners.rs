@@ -6,6 +6,7 @@ use crate::App;
 use crate::auth::Known;
 use crate::envelope::Refusal;
 use crate::extract::{Asked, Body, Id};
+use crate::to_its_end::to_its_end;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -121,7 +122,8 @@ pub(super) async fn remove(
     Asked(remove): Asked<Remove>,
 ) -> StatusAnswer<RunnerView> {
     let removal = remove.removal()?;
-    Ok((StatusCode::ACCEPTED, Json(app.control.remove_runner(&caller, &runner, removal).await?)))
+    let removing = async move { app.control.remove_runner(&caller, &runner, removal).await };
+    Ok((StatusCode::ACCEPTED, Json(to_its_end("the removal", removing).await?)))
 }
 
 /// Takes a runner out of quarantine
@@ -138,7 +140,8 @@ pub(super) async fn release(
     State(app): State<App>,
     Id(runner): Id<RunnerId>,
 ) -> StatusAnswer<RunnerView> {
-    Ok((StatusCode::ACCEPTED, Json(app.control.release_runner(&caller, &runner).await?)))
+    let releasing = async move { app.control.release_runner(&caller, &runner).await };
+    Ok((StatusCode::ACCEPTED, Json(to_its_end("the release", releasing).await?)))
 }
 
 /// Makes a runner's token void, and gives a secret for the next

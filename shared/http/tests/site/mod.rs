@@ -8,6 +8,8 @@ use motorpool_control::ports::backend::{Backends, OwnedMachines};
 use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::SystemClock;
 use motorpool_control::ports::entropy::SystemEntropy;
+use motorpool_control::ports::ledger::Ledger;
+use motorpool_control::ports::queue::Queue;
 use motorpool_control::{Control, Parts, ServerSecret, Settings, token_sha256};
 use motorpool_domain::Owner;
 use motorpool_domain::pool::BackendKind;
@@ -31,11 +33,21 @@ pub(crate) struct Site {
 }
 
 pub(crate) fn site(limits: HttpLimits) -> Site {
+    let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
+    site_on(Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()), backends, limits)
+}
+
+pub(crate) fn site_on(
+    ledger: Arc<dyn Ledger>,
+    queue: Arc<dyn Queue>,
+    backends: Backends,
+    limits: HttpLimits,
+) -> Site {
     let bells = Arc::new(Bells::default());
     let control = Control::new(Parts {
-        ledger: Arc::new(MemoryLedger::new()),
-        queue: Arc::new(InProcessQueue::default()),
-        backends: Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
+        ledger,
+        queue,
+        backends,
         ci: CiSystems::default(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),

@@ -19,8 +19,8 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims,
-    Written,
+    LedgerError, Listed, Opened, Page, PoolRecord, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken,
+    WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
@@ -46,6 +46,10 @@ impl DynamoLedger {
 impl Ledger for DynamoLedger {
     async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError> {
         pools::put(self, pool).await
+    }
+
+    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError> {
+        pools::put_unused(self, pool).await
     }
 
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {

@@ -2,8 +2,10 @@
 
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{ReturnValuesOnConditionCheckFailure as OnFailure, TransactWriteItem};
-use motorpool_control::ports::ledger::{Deleted, LedgerError, PoolRecord};
+use motorpool_control::ports::ledger::{Deleted, LedgerError, PoolRecord, PutUnused};
 use motorpool_domain::PoolName;
 use motorpool_domain::pool::Pool;
 
@@ -17,16 +19,43 @@ use crate::places::POOLS;
 use crate::table::{LIST, LIST_SK};
 
 pub(super) async fn put(ledger: &DynamoLedger, pool: &Pool) -> Result<(), LedgerError> {
-    let update = ledger.client.update_item().table_name(&ledger.table);
-    let update = Expression::default()
-        .set(DOC, doc(pool)?)
-        .set(LIST, s(POOLS))
-        .set(LIST_SK, s(pool.name.as_str()))
-        .set_if_missing(USED, n(0))
-        .apply(update.set_key(Some(record_key(pool_pk(&pool.name)))));
+    let update = definition(pool)?.apply(update_of(ledger, pool));
     let answer = patiently(conflict_passes, || update.clone().send()).await;
     answer.map_err(|error| failed(format!("define pool {}", pool.name), error))?;
     Ok(())
+}
+
+pub(super) async fn put_unused(ledger: &DynamoLedger, pool: &Pool) -> Result<PutUnused, LedgerError> {
+    let update = definition(pool)?.only_if_absent_or(vec![(USED, "=", n(0))]).apply(update_of(ledger, pool));
+    let update = update.return_values_on_condition_check_failure(OnFailure::AllOld);
+    let Err(error) = patiently(conflict_passes, || update.clone().send()).await else {
+        return Ok(PutUnused::Done);
+    };
+    match error.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
+            let found = refused.item().filter(|item| !item.is_empty()).map(items::pool).transpose()?;
+            match found {
+                // Its own write, whose answer was lost, before somebody launched.
+                Some(PoolRecord { pool: known, .. }) if known == *pool => Ok(PutUnused::Done),
+                Some(PoolRecord { used, .. }) => Ok(PutUnused::InUse { used }),
+                None => Err(failed(format!("change pool {}", pool.name), error)),
+            }
+        }
+        Some(_) | None => Err(failed(format!("change pool {}", pool.name), error)),
+    }
+}
+
+fn update_of(ledger: &DynamoLedger, pool: &Pool) -> UpdateItemFluentBuilder {
+    let update = ledger.client.update_item().table_name(&ledger.table);
+    update.set_key(Some(record_key(pool_pk(&pool.name))))
+}
+
+fn definition(pool: &Pool) -> Result<Expression, LedgerError> {
+    Ok(Expression::default()
+        .set(DOC, doc(pool)?)
+        .set(LIST, s(POOLS))
+        .set(LIST_SK, s(pool.name.as_str()))
+        .set_if_missing(USED, n(0)))
 }
 
 pub(super) async fn one(ledger: &DynamoLedger, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {

@@ -1,4 +1,4 @@
-//! What the fake has: types, zones with a subnet each, images, prices. A small part of the real list, with real sizes.
+//! What the fake has: types, zones with a subnet each, groups, images, prices. A small part of the real list, with real sizes.
 
 use super::query::{Filter, Query};
 use super::xml::Xml;
@@ -11,7 +11,38 @@ pub const SUBNETS: [&str; 3] =
     ["subnet-0aaaaaaaaaaaaaaa1", "subnet-0bbbbbbbbbbbbbbb2", "subnet-0ccccccccccccccc3"];
 pub const IMAGE: &str = "ami-0123456789abcdef0";
 pub const ARM_IMAGE: &str = "ami-0fedcba9876543210";
+pub const WINDOWS_IMAGE: &str = "ami-0d0d0d0d0d0d0d0d0";
+/// Its disk has 100 GB.
+pub const LARGE_IMAGE: &str = "ami-0e0e0e0e0e0e0e0e0";
 pub const SECURITY_GROUP: &str = "sg-0123456789abcdef0";
+/// Of everything above.
+pub const VPC: &str = "vpc-0aaaaaaaaaaaaaaaa";
+pub const OTHER_VPC: &str = "vpc-0bbbbbbbbbbbbbbbb";
+/// Of the other VPC, in the first zone.
+pub const OTHER_SUBNET: &str = "subnet-0eeeeeeeeeeeeeee5";
+pub const OTHER_GROUP: &str = "sg-0fedcba9876543210";
+
+#[derive(Debug)]
+pub(super) struct Picture {
+    id: &'static str,
+    architecture: &'static str,
+    windows: bool,
+    disk_gb: u32,
+}
+
+#[rustfmt::skip]
+const PICTURES: [Picture; 4] = [
+    Picture { id: IMAGE, architecture: "x86_64", windows: false, disk_gb: 8 },
+    Picture { id: ARM_IMAGE, architecture: "arm64", windows: false, disk_gb: 8 },
+    Picture { id: WINDOWS_IMAGE, architecture: "x86_64", windows: true, disk_gb: 30 },
+    Picture { id: LARGE_IMAGE, architecture: "x86_64", windows: false, disk_gb: 100 },
+];
+
+impl Picture {
+    pub(super) fn named(id: &str) -> Option<&'static Self> {
+        PICTURES.iter().find(|picture| picture.id == id)
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Kind {
@@ -60,7 +91,7 @@ impl Kind {
     }
 
     pub(super) fn runs(&self, image: &str) -> bool {
-        self.architecture == if image == ARM_IMAGE { "arm64" } else { "x86_64" }
+        Picture::named(image).is_some_and(|picture| picture.architecture == self.architecture)
     }
 
     fn bare_metal(&self) -> bool {
@@ -74,11 +105,17 @@ impl Kind {
 }
 
 pub(super) fn zone_of(subnet: &str) -> Option<&'static str> {
-    SUBNETS.iter().position(|known| *known == subnet).map(|at| ZONES[at])
+    let own = SUBNETS.iter().position(|known| *known == subnet).map(|at| ZONES[at]);
+    own.or_else(|| (subnet == OTHER_SUBNET).then_some(ZONES[0]))
 }
 
-pub(super) fn is_image(id: &str) -> bool {
-    [IMAGE, ARM_IMAGE].contains(&id)
+/// Of a subnet or a group; nothing if there is none.
+pub(super) fn vpc_of(id: &str) -> Option<&'static str> {
+    match id {
+        OTHER_SUBNET | OTHER_GROUP => Some(OTHER_VPC),
+        SECURITY_GROUP => Some(VPC),
+        _ => SUBNETS.contains(&id).then_some(VPC),
+    }
 }
 
 pub(super) fn instance_types(query: &Query, largest_page: usize) -> Result<Answer, Refusal> {
@@ -156,16 +193,44 @@ pub(super) fn spot_prices(query: &Query, now: &str, largest_page: usize) -> Resu
 }
 
 pub(super) fn subnets(query: &Query) -> Result<Answer, Refusal> {
-    let items: Result<Vec<Xml>, Refusal> = query
-        .list("SubnetId")
-        .into_iter()
-        .map(|id| {
-            let zone = zone_of(id).ok_or_else(|| Refusal::no_subnet(id))?;
-            let item = Xml::default().text("subnetId", id).text("state", "available");
-            Ok(item.text("availabilityZone", zone).text("availableIpAddressCount", "4091"))
-        })
-        .collect();
-    Ok(Answer(Xml::default().items("subnetSet", items?)))
+    let all: Vec<&str> = SUBNETS.into_iter().chain([OTHER_SUBNET]).collect();
+    let found = network(query, ("SubnetId", "subnet-id"), &all, Refusal::no_subnet)?;
+    let item = |id: &str| {
+        let item = Xml::default().text("subnetId", id).text("state", "available");
+        let item = item.text("availabilityZone", zone_of(id).unwrap_or_default());
+        item.text("vpcId", vpc_of(id).unwrap_or_default()).text("availableIpAddressCount", "4091")
+    };
+    Ok(Answer(Xml::default().items("subnetSet", found.into_iter().map(item))))
+}
+
+pub(super) fn groups(query: &Query) -> Result<Answer, Refusal> {
+    let all = [SECURITY_GROUP, OTHER_GROUP];
+    let found = network(query, ("GroupId", "group-id"), &all, Refusal::no_group)?;
+    let item = |id: &str| Xml::default().text("groupId", id).text("vpcId", vpc_of(id).unwrap_or_default());
+    Ok(Answer(Xml::default().items("securityGroupInfo", found.into_iter().map(item))))
+}
+
+/// Those that are named, and an error if one is not there; or those that pass the filters.
+fn network<'a>(
+    query: &Query,
+    (named, filtered): (&str, &str),
+    all: &[&'a str],
+    unknown: fn(&str) -> Refusal,
+) -> Result<Vec<&'a str>, Refusal> {
+    let (ids, filters) = (query.list(named), query.filters());
+    if let Some(id) = ids.iter().find(|id| !all.contains(id)) {
+        return Err(unknown(id));
+    }
+    let mut found = Vec::new();
+    for id in all.iter().filter(|id| ids.is_empty() || ids.contains(id)) {
+        if pass(&filters, |name| match name {
+            "vpc-id" => Some(vec![vpc_of(id).unwrap_or_default().to_owned()]),
+            _ => (name == filtered).then(|| vec![(*id).to_owned()]),
+        })? {
+            found.push(*id);
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn images(query: &Query) -> Result<Answer, Refusal> {
@@ -173,12 +238,14 @@ pub(super) fn images(query: &Query) -> Result<Answer, Refusal> {
         .list("ImageId")
         .into_iter()
         .map(|id| {
-            if !is_image(id) {
-                return Err(Refusal::no_image(id));
-            }
-            let architecture = if id == ARM_IMAGE { "arm64" } else { "x86_64" };
+            let Picture { id, architecture, windows, disk_gb } =
+                Picture::named(id).ok_or_else(|| Refusal::no_image(id))?;
+            let disk = Xml::default().text("volumeSize", disk_gb.to_string());
+            let disk = Xml::default().text("deviceName", "/dev/xvda").within("ebs", disk);
             let item = Xml::default().text("imageId", id).text("imageState", "available");
-            Ok(item.text("architecture", architecture).text("rootDeviceName", "/dev/xvda"))
+            let item = item.text("architecture", architecture).text("rootDeviceType", "ebs");
+            let item = item.text("rootDeviceName", "/dev/xvda").items("blockDeviceMapping", [disk]);
+            Ok(if *windows { item.text("platform", "windows") } else { item })
         })
         .collect();
     Ok(Answer(Xml::default().items("imagesSet", items?)))

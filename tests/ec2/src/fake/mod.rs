@@ -14,6 +14,7 @@ pub mod catalogue;
 mod connector;
 mod controls;
 mod faults;
+mod ground;
 mod instances;
 mod query;
 mod run;
@@ -277,6 +278,7 @@ fn answer(
         }
         "DescribeSubnets" => catalogue::subnets(query),
         "DescribeImages" => catalogue::images(query),
+        "DescribeSecurityGroups" => catalogue::groups(query),
         _ => Err(Refusal::new("InvalidAction", format!("The action {action} is not valid for this fake"))),
     }
 }
@@ -313,6 +315,10 @@ impl Refusal {
 
     fn no_image(id: &str) -> Self {
         Self::new("InvalidAMIID.NotFound", format!("The image id '[{id}]' does not exist"))
+    }
+
+    fn no_group(id: &str) -> Self {
+        Self::new("InvalidGroup.NotFound", format!("The security group '{id}' does not exist"))
     }
 
     fn no_subnet(id: &str) -> Self {

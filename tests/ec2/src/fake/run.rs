@@ -1,6 +1,6 @@
 //! RunInstances: its token, its checks, its bounds.
 
-use super::catalogue::{Kind, SECURITY_GROUP, is_image, zone_of};
+use super::catalogue::{Kind, Picture, vpc_of, zone_of};
 use super::instances::item;
 use super::query::Query;
 use super::world::{Instance, Made, World};
@@ -107,17 +107,21 @@ impl Order {
             return Err(invalid("MinCount must be from 1 to MaxCount"));
         }
         let image = text("ImageId")?.to_owned();
-        if !is_image(&image) {
+        if Picture::named(&image).is_none() {
             return Err(Refusal::no_image(&image));
         }
         let subnet = text("SubnetId")?.to_owned();
         let zone = zone_of(&subnet).ok_or_else(|| Refusal::no_subnet(&subnet))?;
-        if let Some(group) = query.list("SecurityGroupId").into_iter().find(|group| *group != SECURITY_GROUP)
-        {
-            return Err(Refusal::new(
-                "InvalidGroup.NotFound",
-                format!("The security group '{group}' does not exist"),
-            ));
+        for group in query.list("SecurityGroupId") {
+            match vpc_of(group) {
+                None => return Err(Refusal::no_group(group)),
+                Some(vpc) if vpc_of(&subnet) != Some(vpc) => {
+                    let message =
+                        format!("Security group {group} and subnet {subnet} belong to different networks.");
+                    return Err(Refusal::new("InvalidParameter", message));
+                }
+                Some(_) => {}
+            }
         }
         let kind =
             Kind::named(text("InstanceType")?).ok_or_else(|| invalid("The instance type does not exist"))?;

@@ -1,7 +1,8 @@
 //! The instances of the fake, and what is left to be had. Time is an argument: a state follows from it.
 
+use crate::ground::runner_of;
 use motorpool_domain::spec::Usage;
-use motorpool_domain::{LaunchId, RunnerId, Timestamp};
+use motorpool_domain::{RunnerId, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -67,9 +68,7 @@ pub struct Ending {
 impl Instance {
     /// The runner that it is for, by its tags and its place in the launch.
     pub fn runner(&self) -> Option<RunnerId> {
-        let launch = LaunchId::parse(self.tags.get("motorpool:launch")?.as_str()).ok()?;
-        let from: u32 = self.tags.get("motorpool:from")?.parse().ok()?;
-        Some(RunnerId::of_launch(&launch, from + self.launch_index))
+        runner_of(&self.tags, self.launch_index)
     }
 
     pub(super) fn state(&self, now: Timestamp, boot: Duration) -> State {

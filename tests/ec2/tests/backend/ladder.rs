@@ -128,7 +128,7 @@ async fn fault_11_throttling_is_waited_out_and_what_was_read_before_still_serves
 
     let cold = ground.fake.backend("another").await;
     let error = cold.ladder(&ground.pool).await.unwrap_err();
-    assert_eq!(error.to_string(), "the backend could not list the instance types for pool small");
+    assert_eq!(error.to_string(), "the backend could not say which machines pool small can have");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The EC2 backend over the fake: what it asks for, and what it makes of the answers.
 
+mod checking;
 mod ladder;
 mod launching;
 mod machines;

@@ -370,7 +370,7 @@ impl Host {
         if self.notice_heard >= 3 {
             ground.oracle().notice_counts(ground.now_ms(), &self.runner, answer.epoch);
         }
-        let left_over = ground.oracle().is_left_over(&self.runner);
+        let left_over = ground.oracle().is_left_over(ground.now_ms(), &self.runner);
         self.left_over = if left_over { self.left_over + 1 } else { 0 };
         if self.left_over >= 4 {
             let what =

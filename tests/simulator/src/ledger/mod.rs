@@ -225,6 +225,7 @@ impl SimLedger {
             Write::Open { claim, .. } => (vec![], vec![claim.id.clone()], None),
             Write::Claim(change) => (vec![], vec![change.after.id.clone()], None),
             Write::PutPool(_)
+            | Write::PutUnusedPool(_)
             | Write::DeletePool(_)
             | Write::Heartbeat { .. }
             | Write::Announced { .. }

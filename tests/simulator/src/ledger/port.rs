@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, RefreshMemory, RunnerWrite, Subject, Taken, WhichClaims,
-    Written,
+    LedgerError, Listed, Opened, Page, PoolRecord, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken,
+    WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
@@ -21,6 +21,13 @@ use std::future::Future;
 impl Ledger for SimLedger {
     async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError> {
         self.write(Write::PutPool(Box::new(pool.clone()))).await.map(|_| ())
+    }
+
+    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError> {
+        match self.write(Write::PutUnusedPool(Box::new(pool.clone()))).await? {
+            Answer::PutUnused(put) => Ok(put),
+            other => Err(mixed_up(&other)),
+        }
     }
 
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {

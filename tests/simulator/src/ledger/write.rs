@@ -2,7 +2,7 @@
 
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Opened, RefreshMemory, RunnerWrite, Subject, Taken, Written,
+    LedgerError, Opened, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::Claim;
@@ -14,6 +14,7 @@ use motorpool_domain::{ClaimId, Epoch, PoolName, RunnerId, Timestamp};
 #[derive(Debug, Clone)]
 pub(crate) enum Write {
     PutPool(Box<Pool>),
+    PutUnusedPool(Box<Pool>),
     DeletePool(PoolName),
     Runner(Box<RunnerChange>),
     Runners(Vec<RunnerChange>),
@@ -71,6 +72,7 @@ pub(crate) struct Intents {
 pub(crate) enum Answer {
     Nothing,
     Deleted(Deleted),
+    PutUnused(PutUnused),
     Runner(Box<Written<Runner>>),
     Runners(AllWritten),
     Intents(IntentsWritten),
@@ -83,6 +85,7 @@ impl Write {
     pub(crate) async fn apply(&self, ledger: &dyn Ledger) -> Result<Answer, LedgerError> {
         Ok(match self {
             Self::PutPool(pool) => nothing(ledger.put_pool(pool).await?),
+            Self::PutUnusedPool(pool) => Answer::PutUnused(ledger.put_unused_pool(pool).await?),
             Self::DeletePool(name) => Answer::Deleted(ledger.delete_pool(name).await?),
             Self::Runner(change) => Answer::Runner(Box::new(ledger.write_runner(change.lent()).await?)),
             Self::Runners(changes) => {
@@ -126,6 +129,7 @@ impl Write {
             | Self::Open { .. }
             | Self::Claim(_) => true,
             Self::PutPool(_)
+            | Self::PutUnusedPool(_)
             | Self::DeletePool(_)
             | Self::Heartbeat { .. }
             | Self::Announced { .. }
@@ -179,7 +183,7 @@ impl Write {
             }
             Self::Open { claim, .. } => format!("open {} for {}", claim.id, claim.key.workflow),
             Self::Claim(change) => claim(change),
-            Self::PutPool(pool) => format!("pool {}", pool.name),
+            Self::PutPool(pool) | Self::PutUnusedPool(pool) => format!("pool {}", pool.name),
             Self::DeletePool(name) => format!("delete pool {name}"),
             Self::Heartbeat { id, epoch, .. } => format!("heard {id}@{epoch}"),
             Self::Announced { id, epoch, .. } => format!("announced {id}@{epoch}"),
@@ -196,6 +200,7 @@ impl Answer {
         match self {
             Self::Nothing => true,
             Self::Deleted(deleted) => *deleted == Deleted::Done,
+            Self::PutUnused(put) => *put == PutUnused::Done,
             Self::Runner(written) => matches!(written.as_ref(), Written::Done),
             Self::Runners(written) => *written == AllWritten::Done,
             Self::Intents(written) => *written == IntentsWritten::Done,
@@ -224,6 +229,7 @@ impl Answer {
             }
             Self::Nothing
             | Self::Deleted(_)
+            | Self::PutUnused(_)
             | Self::Runners(_)
             | Self::Intents(_)
             | Self::Taken(_)

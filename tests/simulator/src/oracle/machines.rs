@@ -8,6 +8,7 @@
 
 use super::{Oracle, Scene};
 use crate::ledger::RunnerChange;
+use crate::schedule::SimClock;
 use crate::yard::{Power, Yard};
 use motorpool_control::ports::backend::LaunchOrder;
 use motorpool_domain::ladder::{Attempt, Lacking, Shortage};
@@ -349,11 +350,14 @@ impl Oracle {
         }
     }
 
-    /// Whether it runs for a claim that has ended and let go of its runners, as its machine was to go.
-    pub(crate) fn is_left_over(&self, runner: &RunnerId) -> bool {
+    /// Whether it runs for a claim that has ended and let go of its runners, as its machine was to go. One whose time is over ends its work
+    /// by itself, and is for refresh alone.
+    pub(crate) fn is_left_over(&self, now_ms: u64, runner: &RunnerId) -> bool {
+        let now = SimClock::timestamp(now_ms);
         self.runner(runner).is_some_and(|runner| {
             let RunnerState::Running { hold, leaving: true } = &runner.state else { return false };
-            self.claim(&hold.claim).is_some_and(|claim| !claim.state.open())
+            let expired = runner.threshold.is_some_and(|threshold| threshold.passed(now));
+            !expired && self.claim(&hold.claim).is_some_and(|claim| !claim.state.open())
         })
     }
 

@@ -120,7 +120,7 @@ impl Oracle {
             return;
         }
         match write {
-            Write::PutPool(pool) => {
+            Write::PutPool(pool) | Write::PutUnusedPool(pool) => {
                 self.pools.insert(pool.name.clone(), (**pool).clone());
             }
             Write::DeletePool(name) => {
@@ -178,6 +178,7 @@ impl Oracle {
             }),
             Write::Open { claim, .. } => self.latest.get(&claim.key) == Some(&claim.id),
             Write::PutPool(_)
+            | Write::PutUnusedPool(_)
             | Write::DeletePool(_)
             | Write::Runner(_)
             | Write::Runners(_)

@@ -1,7 +1,7 @@
 //! Pools, what refresh remembers, and whether the ledger answers.
 
 use anyhow::Result;
-use motorpool_control::ports::ledger::{Deleted, PoolRecord, RefreshMemory};
+use motorpool_control::ports::ledger::{Deleted, PoolRecord, PutUnused, RefreshMemory};
 
 use super::fixtures::{POOL, Shared, at, launched, must_write, pool, pool_name, terminated, used};
 
@@ -47,6 +47,24 @@ pub async fn only_an_unused_pool_is_deleted(ledger: Shared) -> Result<()> {
     assert_eq!(ledger.delete_pool(&name).await?, Deleted::Done);
     assert_eq!(ledger.pool(&name).await?, None);
     assert_eq!(ledger.delete_pool(&name).await?, Deleted::Missing);
+    Ok(())
+}
+
+pub async fn inv_02_only_an_unused_pool_is_put_where_that_is_asked_for(ledger: Shared) -> Result<()> {
+    let (first, other) = (pool(POOL, 7)?, pool(POOL, 8)?);
+    assert_eq!(ledger.put_unused_pool(&first).await?, PutUnused::Done, "a new one");
+    assert_eq!(ledger.pools().await?, [PoolRecord { pool: first, used: 0 }]);
+    assert_eq!(ledger.put_unused_pool(&other).await?, PutUnused::Done);
+    let runners = launched(&ledger, &["r-1", "r-2"]).await?;
+    let known = pool(POOL, 1_000)?;
+    assert_eq!(ledger.put_unused_pool(&other).await?, PutUnused::InUse { used: 2 });
+    assert_eq!(ledger.put_unused_pool(&known).await?, PutUnused::Done, "a write whose answer was lost");
+    assert_eq!(ledger.pool(&known.name).await?, Some(PoolRecord { pool: known, used: 2 }));
+    for runner in &runners {
+        must_write(&ledger, runner, &terminated(runner)).await?;
+    }
+    assert_eq!(ledger.put_unused_pool(&other).await?, PutUnused::Done);
+    assert_eq!(ledger.pool(&other.name).await?, Some(PoolRecord { pool: other, used: 0 }));
     Ok(())
 }
 

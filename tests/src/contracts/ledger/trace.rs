@@ -120,6 +120,7 @@ impl Calls {
         match self.roll(4) {
             0 => Ok((format!("delete {name}"), both!(memory, other, |on| on.delete_pool(&name)))),
             1 => Ok(("list pools".to_owned(), both!(memory, other, |on| on.pools()))),
+            2 => Ok((format!("put {name} unused"), both!(memory, other, |on| on.put_unused_pool(&pool)))),
             _ => Ok((format!("put {name}"), both!(memory, other, |on| on.put_pool(&pool)))),
         }
     }

@@ -26,7 +26,7 @@ impl Step<'_> {
     pub(super) fn time_begins(&self, until: Threshold) -> Decision {
         match &self.runner.state {
             RunnerState::Running { .. } if self.runner.threshold.is_none_or(|now| now < until) => {
-                self.noting("its holder is ready, and its time begins", |after| after.threshold = Some(until))
+                self.noting("its holder has time until then", |after| after.threshold = Some(until))
             }
             RunnerState::Created { .. }
             | RunnerState::Resetting { .. }

@@ -9,7 +9,9 @@ impl Step<'_> {
             return Decision::Stay;
         }
         match &self.runner.state {
-            RunnerState::Created { .. } => self.terminating("it did not become ready in time"),
+            RunnerState::Created { .. } => {
+                self.terminating(&format!("it did not become ready in time: {}", self.held_up()))
+            }
             RunnerState::Resetting { attempt, .. } => self.clean_again(*attempt, "it took too long"),
             RunnerState::Idle if self.runner.kept || needed => {
                 self.to(RunnerState::Idle, Some(self.limits().idle), "still wanted in the pool")
@@ -23,6 +25,17 @@ impl Step<'_> {
                 self.to(state, Some(self.limits().terminating), "telling the provider again")
             }
             RunnerState::Quarantined { .. } | RunnerState::Terminated { .. } => Decision::Stay,
+        }
+    }
+
+    /// How far a new runner came, so that whoever reads it knows where to look.
+    fn held_up(&self) -> String {
+        match (&self.runner.credential, &self.runner.provider_id) {
+            (Some(_), _) => "its agent joined, but its preparation or registration did not end".to_owned(),
+            (None, Some(machine)) => format!(
+                "the agent on {machine} never called; its log or console says why, and it must reach the control plane's address"
+            ),
+            (None, None) => "no machine came of its launch".to_owned(),
         }
     }
 }

@@ -1,5 +1,9 @@
 //! moto, the EC2 that somebody else wrote: where it is, what it has, and what it says when it is asked directly.
 
+mod ground;
+
+pub use ground::Moto;
+
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +30,9 @@ pub struct Place {
 pub async fn place(endpoint: &str) -> Result<Place> {
     let subnets = texts(&asked(endpoint, "DescribeSubnets").await?, "subnetId");
     let groups = texts(&asked(endpoint, "DescribeSecurityGroups").await?, "groupId");
-    let images = asked(endpoint, "DescribeImages&Filter.1.Name=architecture&Filter.1.Value.1=x86_64").await?;
+    // Its first ones are Windows.
+    let linux = "DescribeImages&Filter.1.Name=name&Filter.1.Value.1=amzn2-ami-hvm-*-x86_64-gp2";
+    let images = asked(endpoint, linux).await?;
     Ok(Place {
         image: texts(&images, "imageId").into_iter().next().context("moto has no image")?,
         subnets: subnets.into_iter().take(1).collect(),

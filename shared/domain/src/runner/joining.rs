@@ -1,0 +1,139 @@
+//! How an agent joins as a runner, and how a runner's secret is renewed. Neither moves the runner to another state.
+
+use crate::ids::LaunchId;
+use crate::runner::{Credential, Runner, RunnerState};
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Joining {
+    Joins(Box<Runner>),
+    /// The same agent joined before; its answer was lost.
+    Joined,
+    /// Another agent was first.
+    UsedUp,
+    /// The runner's place is given up.
+    Over,
+}
+
+/// What becomes of `runner` when an agent comes with its secret and would prove itself by `credential` from now on.
+pub fn join(runner: &Runner, credential: &Credential, boot_id: &str, now: Timestamp) -> Joining {
+    match &runner.credential {
+        Some(known) if known.token_sha256 == credential.token_sha256 => return Joining::Joined,
+        Some(_) => return Joining::UsedUp,
+        None => {}
+    }
+    let late = runner.threshold.is_some_and(|threshold| threshold.passed(now));
+    match &runner.state {
+        RunnerState::Terminating { .. } | RunnerState::Terminated { .. } => return Joining::Over,
+        RunnerState::Created { .. } if late => return Joining::Over,
+        RunnerState::Created { .. }
+        | RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. } => {}
+    }
+    Joining::Joins(Box::new(Runner {
+        rev: runner.rev + 1,
+        credential: Some(credential.clone()),
+        // A known one stays: that the machine started anew meanwhile is for its next sync to tell.
+        boot_id: runner.boot_id.clone().or_else(|| Some(boot_id.to_owned())),
+        ..runner.clone()
+    }))
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Renewal {
+    Renewed(Box<Runner>),
+    /// Its launch is known by the secret that it has.
+    BeingLaunched,
+    Over,
+}
+
+/// A secret belongs to its launch: under a new one the old is worth nothing, and neither is its agent's token.
+pub fn renew_secret(runner: &Runner, launch: LaunchId) -> Renewal {
+    match &runner.state {
+        RunnerState::Terminated { .. } => Renewal::Over,
+        RunnerState::Created { launched_at: None, .. } => Renewal::BeingLaunched,
+        RunnerState::Created { .. }
+        | RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. } => Renewal::Renewed(Box::new(Runner {
+            rev: runner.rev + 1,
+            launch,
+            credential: None,
+            ..runner.clone()
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::launching::samples::runner;
+    use crate::time::Threshold;
+
+    fn credential(token: &str) -> Credential {
+        Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned() }
+    }
+
+    const NOW: Timestamp = Timestamp::from_millis(0);
+
+    fn joined(runner: &Runner, token: &str) -> Runner {
+        let Joining::Joins(after) = join(runner, &credential(token), "boot-1", NOW) else {
+            panic!("{token} does not join")
+        };
+        *after
+    }
+
+    #[test]
+    fn the_first_agent_joins_and_the_same_one_again_but_no_other() {
+        let before = runner(0, 1, true);
+        let after = joined(&before, "a");
+        assert_eq!(after.credential, Some(credential("a")));
+        assert_eq!((after.boot_id.as_deref(), after.rev), (Some("boot-1"), before.rev + 1));
+        assert_eq!(
+            (&after.state, after.threshold, after.epoch),
+            (&before.state, before.threshold, before.epoch)
+        );
+        assert_eq!(join(&after, &credential("a"), "boot-1", NOW), Joining::Joined);
+        assert_eq!(join(&after, &credential("b"), "boot-1", NOW), Joining::UsedUp);
+    }
+
+    #[test]
+    fn nobody_joins_what_is_over_or_came_too_late() {
+        let over = |runner: &Runner, now| join(runner, &credential("a"), "boot-1", now) == Joining::Over;
+        let new = runner(0, 1, true);
+        assert!(over(&new, Timestamp::from_millis(2)), "its time to join is over");
+        let why = "over".to_owned();
+        for state in [RunnerState::Terminating { why: why.clone(), told: 1 }, RunnerState::Terminated { why }]
+        {
+            assert!(over(&Runner { state, ..new.clone() }, NOW));
+        }
+        let idle = Runner { state: RunnerState::Idle, threshold: Some(Threshold(NOW)), ..new };
+        assert!(!over(&idle, Timestamp::from_millis(2)), "whether it stays is for refresh to decide");
+    }
+
+    #[test]
+    fn a_boot_that_is_known_stays_until_the_agent_tells_of_another() {
+        let known = Runner { boot_id: Some("boot-0".to_owned()), ..runner(0, 1, true) };
+        assert_eq!(joined(&known, "a").boot_id.as_deref(), Some("boot-0"));
+    }
+
+    #[test]
+    fn a_renewed_secret_shuts_the_old_agent_out() {
+        let launch = || LaunchId::parse("l-new").unwrap();
+        let old = joined(&runner(0, 1, true), "a");
+        let Renewal::Renewed(renewed) = renew_secret(&old, launch()) else { panic!("it is not renewed") };
+        assert_eq!((&renewed.launch, &renewed.credential, renewed.rev), (&launch(), &None, old.rev + 1));
+        assert_eq!(joined(&renewed, "b").credential, Some(credential("b")));
+        assert_eq!(renew_secret(&runner(0, 1, false), launch()), Renewal::BeingLaunched);
+        let over = Runner { state: RunnerState::Terminated { why: "over".to_owned() }, ..old };
+        assert_eq!(renew_secret(&over, launch()), Renewal::Over);
+    }
+}

@@ -1,0 +1,146 @@
+//! The whole life of runners on EC2: cold, warm, expired in every state, interrupted during a job, lost and found. Every flow is played on the
+//! fake, and once over moto, which somebody else wrote; what needs the fake's powers (`scarce`) on the fake alone.
+
+mod died;
+mod expired;
+mod notified;
+mod scarce;
+mod silent;
+mod strays;
+mod used;
+
+use anyhow::{Context, Result, ensure};
+use motorpool_control::Control;
+use motorpool_domain::pool::{Clean, Pool};
+use motorpool_domain::runner::{Runner, RunnerState};
+use motorpool_domain::spec::Usage;
+use motorpool_ec2_tests::FakeEc2;
+use motorpool_ec2_tests::ground::Ground;
+use motorpool_ec2_tests::moto::Moto;
+use motorpool_ec2_tests::samples::{ec2_rules, pool};
+use motorpool_ec2_tests::stage::Stage;
+use motorpool_wire::api::ClaimView;
+use std::sync::Arc;
+
+/// One list, two grounds. On moto it is one test: what it takes seconds to tell is asked for once, and its stages share a clock. Spot prices
+/// are asked for again every ten minutes of that clock, so flows that take longer are played with on-demand instances.
+macro_rules! flows {
+    ($($file:ident::$flow:ident),+ $(,)?) => {
+        mod on_the_fake {
+            $(
+                #[tokio::test]
+                async fn $flow() -> anyhow::Result<()> {
+                    crate::$file::$flow(&crate::Fakes).await
+                }
+            )+
+        }
+
+        #[tokio::test]
+        async fn every_flow_on_moto() -> Result<()> {
+            let moto = Moto::new().await?;
+            let mut failed = Vec::new();
+            $(
+                if let Err(error) = $file::$flow(&moto).await {
+                    failed.push(format!("{}: {error:?}", stringify!($flow)));
+                }
+            )+
+            ensure!(failed.is_empty(), "{}", failed.join("\n"));
+            Ok(())
+        }
+    };
+}
+
+flows![
+    used::cold_then_released_then_warm_then_idle_for_too_long,
+    used::every_instance_is_tagged_for_its_claim_and_told_nothing_but_its_launch,
+    expired::expired_in_every_state_and_no_instance_stays,
+    expired::one_that_is_told_to_go_keeps_its_slot_until_it_is_seen_to_be_gone,
+    expired::a_cleaning_that_never_ends_is_given_up_and_its_machine_goes_when_a_person_says_so,
+    silent::an_idle_one_that_falls_silent_goes,
+    silent::one_that_falls_silent_under_its_job_has_its_claims_time_and_no_more,
+    notified::fault_12_an_interruption_during_a_job_brings_a_replacement_and_a_why,
+    notified::fault_12_a_rebalance_notice_during_a_job_brings_a_replacement_and_lets_the_job_end,
+    notified::fault_12_a_rebalance_notice_on_an_idle_runner_ends_it,
+    died::one_that_dies_before_it_joins_is_replaced,
+    died::one_that_dies_under_its_job_is_replaced_and_the_claim_says_why,
+    died::one_that_dies_idle_is_found_by_the_sweep,
+    strays::inv_16_what_is_of_nobody_ends_and_what_is_anothers_stays,
+    strays::inv_16_a_launch_whose_answer_was_lost_ends_by_its_tags_when_its_time_is_over,
+    strays::inv_16_a_launch_that_is_asked_for_again_leaves_one_machine,
+];
+
+/// Where flows are played: each asks for the stages that it needs.
+trait Grounds {
+    type Ec2: Ground;
+
+    async fn stage(&self, pool: Pool) -> Result<Stage<Self::Ec2>>;
+}
+
+/// A new fake for each stage.
+struct Fakes;
+
+impl Grounds for Fakes {
+    type Ec2 = FakeEc2;
+
+    async fn stage(&self, pool: Pool) -> Result<Stage> {
+        Stage::new(pool).await
+    }
+}
+
+impl Grounds for Arc<Moto> {
+    type Ec2 = Self;
+
+    async fn stage(&self, pool: Pool) -> Result<Stage<Self>> {
+        Moto::stage(self, pool).await
+    }
+}
+
+/// A pool of instances that are cleaned and used again.
+fn cleaned(usage: Usage, max: u32) -> Pool {
+    let mut pool = pool("small", usage, max, ec2_rules());
+    pool.rules.clean = Clean::Cleanup;
+    pool
+}
+
+async fn open<P: Grounds>(grounds: &P, pool: Pool) -> Result<(Stage<P::Ec2>, Control)> {
+    let stage = grounds.stage(pool).await?;
+    let plane = stage.plane().await;
+    Ok((stage, plane))
+}
+
+async fn ready<G: Ground>(
+    stage: &Stage<G>,
+    plane: &Control,
+    workflow: &str,
+    count: u32,
+) -> Result<ClaimView> {
+    stage.provision(plane, workflow, count).await?;
+    for _ in 0..10 {
+        stage.tick(plane).await?;
+        let claim = stage.provision(plane, workflow, count).await?;
+        if claim.state == "ready" && claim.short == 0 {
+            return Ok(claim);
+        }
+    }
+    anyhow::bail!("{workflow} did not become ready")
+}
+
+/// One that was used, given back and cleaned.
+async fn idle<G: Ground>(stage: &Stage<G>, plane: &Control) -> Result<Runner> {
+    ready(stage, plane, "gh-1", 1).await?;
+    stage.release(plane, "gh-1").await?;
+    stage.tick(plane).await?;
+    let runner = only(stage).await?;
+    ensure!(runner.state == RunnerState::Idle, "{:?} is not idle", runner.state);
+    Ok(runner)
+}
+
+async fn only<G: Ground>(stage: &Stage<G>) -> Result<Runner> {
+    let [runner] =
+        <[Runner; 1]>::try_from(stage.runners().await?).map_err(|all| anyhow::anyhow!("{all:?}"))?;
+    Ok(runner)
+}
+
+async fn machine<G: Ground>(stage: &Stage<G>) -> Result<String> {
+    only(stage).await?.provider_id.context("its record names no machine")
+}
