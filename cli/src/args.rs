@@ -111,6 +111,9 @@ pub(crate) struct ServeArgs {
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// Agents meet a proxy's certificate, not that of --tls-cert: it is neither sent to machines nor judged for them
+    #[arg(long, requires_all = ["tls_cert", "public_url"])]
+    pub(crate) tls_by_proxy: bool,
     /// How log lines are written, on stderr
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::DoctorArgs;
+use crate::args::{ConnectArgs, DoctorArgs};
 use crate::client::{Client, data_dir};
 use crate::errors::Failure;
 use crate::output::Report;
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
         None => Vec::new(),
     };
     checks.extend(pools.iter().flat_map(|file| file::look(file)));
-    let asked = asked(pools.as_deref(), connect.server.as_deref());
+    let asked = asked(pools.as_deref(), &connect);
     let server::Looked { checks: of_server, open } = server::look(&client, asked).await;
     checks.extend(of_server);
     if open {
@@ -34,12 +34,11 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
     Ok(told(&checks, client.server()))
 }
 
-/// A file may be looked at before there is a server for it.
-fn asked(pools: Option<&Path>, server: Option<&str>) -> Asked {
-    match (pools, server) {
-        (Some(_), None) => Asked::ByTheWay,
-        (Some(_) | None, Some(_)) | (None, None) => Asked::For,
-    }
+/// A file may be looked at before there is a server for it. Whoever says how to reach one has one.
+fn asked(pools: Option<&Path>, connect: &ConnectArgs) -> Asked {
+    let ConnectArgs { server, token_file, ca_file, data_dir } = connect;
+    let is_named = server.is_some() || token_file.is_some() || ca_file.is_some() || data_dir.is_some();
+    if pools.is_some() && !is_named { Asked::ByTheWay } else { Asked::For }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -106,13 +105,17 @@ mod tests {
     #[test]
     fn a_server_is_asked_for_unless_only_a_file_is() {
         let file = Some(Path::new("pools.toml"));
-        for (pools, server, expected) in [
-            (None, None, Asked::For),
-            (None, Some("http://127.0.0.1:8080"), Asked::For),
-            (file, Some("http://127.0.0.1:8080"), Asked::For),
-            (file, None, Asked::ByTheWay),
+        let nothing = ConnectArgs { server: None, token_file: None, ca_file: None, data_dir: None };
+        let server = ConnectArgs { server: Some("http://127.0.0.1:8080".to_owned()), ..nothing.clone() };
+        let data = ConnectArgs { data_dir: Some("motorpool-data".into()), ..nothing.clone() };
+        for (pools, connect, expected) in [
+            (None, &nothing, Asked::For),
+            (None, &server, Asked::For),
+            (file, &server, Asked::For),
+            (file, &data, Asked::For),
+            (file, &nothing, Asked::ByTheWay),
         ] {
-            assert_eq!(asked(pools, server), expected, "{pools:?} {server:?}");
+            assert_eq!(asked(pools, connect), expected, "{pools:?} {connect:?}");
         }
     }
 

@@ -17,8 +17,9 @@ run.sh)
     rm -f "$home/runner/.runner" "$home/runner/.credentials" "$home/runner/.credentials_rsaparams"
     ;;
 gitlab-runner)
-    # The agent made it, with the token in it.
-    [ -z "${CONFIG_FILE:-}" ] || chown -h "$user:" "$(dirname "$CONFIG_FILE")" "$CONFIG_FILE"
+    # The agent's own, with the token in it. What a run_cmd names stays whose it is.
+    own=${MOTORPOOL_RUNNER_DIR:-}/gitlab-runner
+    [ "${CONFIG_FILE:-}" != "$own/config.toml" ] || chown -h "$user:" "$own" "$CONFIG_FILE"
     ;;
 esac
 sh "$home/lib/guard.sh"

@@ -15,7 +15,7 @@ use motorpool_control::{Caller, Control, Parts, RefusedKind, ServerSecret, Setti
 use motorpool_domain::ladder::Rung;
 use motorpool_domain::pool::{BackendKind, Pool, Rules};
 use motorpool_domain::runner::{Decision, Presence, Removal, Runner, RunnerEvent, decide};
-use motorpool_domain::spec::Spec;
+use motorpool_domain::spec::{Spec, Want};
 use motorpool_domain::{Actor, AuditEntry, Owner, PoolName, Workflow};
 use motorpool_tests::world::{World, pool};
 use motorpool_wire::api::{ClaimView, ProvisionRequest};
@@ -247,13 +247,13 @@ impl Meddling {
 
 #[async_trait]
 impl Backend for Meddling {
-    async fn ladder(&self, pool: &Pool) -> Result<Vec<Rung>, BackendError> {
+    async fn ladder(&self, pool: &Pool, want: &Want) -> Result<Vec<Rung>, BackendError> {
         let done = match &self.how {
             Meddle::Put(to) => self.ledger.put_unused_pool(to).await.map(|put| put == PutUnused::Done),
             Meddle::Delete(name) => self.ledger.delete_pool(name).await.map(|gone| gone == Deleted::Done),
         };
         assert!(done.expect("the ledger"), "{:?}", self.how);
-        self.machines.ladder(pool).await
+        self.machines.ladder(pool, want).await
     }
 
     async fn launch(&self, order: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError> {

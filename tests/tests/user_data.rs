@@ -350,6 +350,7 @@ fn refuse_16_a_job_is_another_user_and_cannot_ask_the_metadata_service() -> Resu
         "its work is no link, and the agent finds it".to_owned(),
         "others can read what a job makes".to_owned(),
         "only the program reads its settings".to_owned(),
+        "what a command of one's own names stays whose it is".to_owned(),
     ] {
         ensure!(told.lines().any(|other| other == line), "{line}:\n{told}");
     }
@@ -363,7 +364,7 @@ fn refuse_16_the_guard_outlives_what_systemd_networkd_does() -> Result<()> {
     ensure!(getuid().is_root(), "this test makes namespaces: run it as root");
     let script = infra("../tests/tests/user_data/networkd.sh");
     let mut inside = Command::new("unshare");
-    inside.args(["--net", "--mount", "--propagation", "private", "sh"]).arg(script);
+    inside.args(["--net", "--mount", "--propagation", "private", "timeout", "120", "sh"]).arg(script);
     inside.env("GUARD", infra("runner/guard.sh")).env("MOTORPOOL_JOB_USER", "nobody");
     let told = said(&output(&mut inside)?);
     for line in ["it removes rules", "the guard stays", "the guard of IPv6 stays"] {

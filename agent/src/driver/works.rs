@@ -23,10 +23,12 @@ use crate::work::{End, Order, Outcome, RunningWork, SupervisorCommand};
 const LABEL_PREFIX: &str = "motorpool-";
 
 /// `rm` and `find` follow no link. The second try is for directories that a job made unwritable even for itself. GitHub's
-/// program has its work and its diagnoses beside itself; another agent's on the same host may too. Where it is another user's, a
-/// link of root's leads there (`infra/runner/program.sh`); no other is believed.
+/// program has its work and its diagnoses beside itself; another agent's on the same host may too. Where they are elsewhere, a
+/// link of root's leads there (`infra/runner/program.sh`, or an administrator's); no other is believed,
+/// not even at its end. It stays, and what it leads to is emptied.
 const EMPTY_WORK_DIR: &str = r#"
 cd / || exit 1
+empty() { find "$1" -mindepth 1 -maxdepth 1 -exec rm -rf -- {} +; }
 set -- "$MOTORPOOL_WORK_DIR"
 used=$MOTORPOOL_RUNNER_DIR/program-used
 if [ -e "$used" ]; then
@@ -34,9 +36,17 @@ if [ -e "$used" ]; then
         if [ -n "$(find "$dir" -prune -type l -user 0 2>/dev/null)" ]; then
             to=$(readlink "$dir")
             case $to in /*) ;; *) to=$MOTORPOOL_PROGRAM_DIR/$to ;; esac
-            set -- "$@" "$to"
+            if [ -L "$to" ]; then
+                rm -f -- "$to" || exit 1
+            elif [ -d "$to" ]; then
+                empty "$to" 2>/dev/null || {
+                    find "$to" -type d ! -perm -700 -exec chmod u+rwx {} \;
+                    empty "$to" || exit 1
+                }
+            fi
+        else
+            set -- "$@" "$dir"
         fi
-        set -- "$@" "$dir"
     done
 fi
 for dir; do

@@ -137,11 +137,27 @@ async fn where_a_link_of_roots_leads_is_cleaned_and_where_another_leads_is_not()
     until_waiting(&bench, 1).await;
     bench.want(Goal::Clean);
     bench.until_sync("it is clean", |sync| outcome(sync, "cleanup") == Some(&TaskOutcome::Done)).await;
-    assert_eq!(bench.path("elsewhere/_work").exists(), !is_root);
+    assert!(bench.path("elsewhere/_work").exists(), "it may be all that its user owns there");
+    assert_eq!(bench.path("elsewhere/_work/of-a-job").exists(), !is_root);
+    assert_eq!(fs::symlink_metadata(bench.path("program/_work")).is_ok(), is_root, "root's link stays");
     assert!(bench.path("elsewhere/_diag/of-a-job").exists(), "a job may have made that link");
-    for dir in ["_work", "_diag"] {
-        assert!(fs::symlink_metadata(bench.path("program").join(dir)).is_err(), "{dir} itself is gone");
-    }
+    assert!(fs::symlink_metadata(bench.path("program/_diag")).is_err(), "and so it is gone");
+}
+
+/// The directory that root's link leads to stands where the job may put something else in its place.
+#[tokio::test]
+async fn a_link_that_a_job_put_where_roots_link_leads_is_not_followed() {
+    let mut bench = with_github(Plan::ci(CiSystem::GitHub)).await;
+    let precious = bench.path("precious");
+    fs::create_dir_all(&precious).unwrap();
+    fs::write(precious.join("of-the-host"), "").unwrap();
+    std::os::unix::fs::symlink(&precious, bench.path("of-the-job")).unwrap();
+    std::os::unix::fs::symlink(bench.path("of-the-job"), bench.path("program/_work")).unwrap();
+    bench.start_agent(&[]);
+    until_waiting(&bench, 1).await;
+    bench.want(Goal::Clean);
+    bench.until_sync("it is clean", |sync| outcome(sync, "cleanup") == Some(&TaskOutcome::Done)).await;
+    assert!(precious.join("of-the-host").exists());
 }
 
 #[tokio::test]

@@ -66,11 +66,12 @@ async fn with_ec2(backends: Backends, place: &Place<'_>) -> Backends {
     if !is_needed && !has_region {
         return backends;
     }
-    let reach = reach::from_elsewhere(args);
+    let listens_at = listener.url_for_agents(args);
+    let reach = reach::from_elsewhere(args, &listens_at);
     let (server_url, ca_pem) = match &reach {
         Ok(Reach { url, ca_pem }) => (url.clone(), ca_pem.clone()),
         // Nobody is told: see below.
-        Err(_) => (listener.url_for_agents(args), None),
+        Err(_) => (listens_at, None),
     };
     let clock = Arc::new(SystemClock);
     let config = Ec2Config { installation: secret.installation(), server_url, ca_pem, clock };

@@ -19,16 +19,21 @@ pub(super) struct Reach {
     pub(super) ca_pem: Option<String>,
 }
 
-pub(super) fn from_elsewhere(args: &ServeArgs) -> Result<Reach, Unfit> {
-    let Some(url) = &args.public_url else {
-        return Err(unreachable("--public-url is not given"));
+/// `listens_at` is where this server is without a public address.
+pub(super) fn from_elsewhere(args: &ServeArgs, listens_at: &str) -> Result<Reach, Unfit> {
+    let (url, host) = match &args.public_url {
+        Some(url) => (url.as_str(), host_of(url)?),
+        None => (listens_at, host_of(listens_at).map_err(|_| unreachable(&nowhere(listens_at)))?),
     };
-    let host = host_of(url)?;
     let ca_pem = match &args.tls_cert {
-        Some(file) => Some(trusted(file, &host)?),
-        None => None,
+        Some(file) if !args.tls_by_proxy => Some(trusted(file, &host)?),
+        Some(_) | None => None,
     };
     Ok(Reach { url: url.trim_end_matches('/').to_owned(), ca_pem })
+}
+
+fn nowhere(listens_at: &str) -> String {
+    format!("--public-url is not given, and {listens_at} is no address for them")
 }
 
 /// As the agent will judge the address; and it must be one that means this server on another machine too.
@@ -74,10 +79,11 @@ fn trusted(file: &Path, host: &str) -> Result<String, Unfit> {
         let why = format!(
             "machines on EC2 would not trust this server: the certificate of --tls-cert {file} {why}"
         );
+        let hint = format!("{hint}; or say --tls-by-proxy, if they meet the certificate of a proxy");
         Unfit { why, hint }
     };
     let pem = std::fs::read_to_string(file)
-        .map_err(|error| untrusted(&format!("can't be read: {error}"), String::new()))?;
+        .map_err(|error| untrusted(&format!("can't be read: {error}"), "name one that can".to_owned()))?;
     match certificate::judge(&pem, host, clock::now()) {
         Ok(()) => Ok(pem),
         Err(problem) => Err(untrusted(&problem.to_string(), problem.hint(host))),

@@ -13,7 +13,7 @@ use motorpool_control::ports::clock::Clock;
 use motorpool_domain::Timestamp;
 use motorpool_domain::ladder::{Price, Rung};
 use motorpool_domain::pool::{Architecture, Ec2Rules, Pool};
-use motorpool_domain::spec::{Spec, Usage, is_instance_type};
+use motorpool_domain::spec::{Spec, Usage, Want, is_instance_type};
 
 use crate::Ec2Backend;
 use crate::cache::Cache;
@@ -48,9 +48,14 @@ pub(crate) struct Catalogue {
 }
 
 impl Ec2Backend {
-    pub(crate) async fn ladder_of(&self, pool: &Pool, rules: &Ec2Rules) -> Result<Vec<Rung>, Ec2Error> {
+    pub(crate) async fn ladder_of(
+        &self,
+        pool: &Pool,
+        rules: &Ec2Rules,
+        want: &Want,
+    ) -> Result<Vec<Rung>, Ec2Error> {
         let (types, places) = self.offered(pool, rules).await?;
-        Ok(ladder(&pool.rules.offer, rules, &types, &places))
+        Ok(ladder(&pool.rules.offer, rules, want, &types, &places))
     }
 
     /// The types of the pool's architecture, and its zones with what is to be had there.

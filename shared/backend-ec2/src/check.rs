@@ -10,6 +10,7 @@ use aws_sdk_ec2::config::AsyncSleep;
 use aws_sdk_ec2::types::{DeviceType, Image, ImageState};
 use futures_util::future::{Either, select, try_join3};
 use motorpool_domain::pool::{Architecture, Ec2Rules, Pool, RuleError};
+use motorpool_domain::spec::Want;
 
 use crate::Ec2Backend;
 use crate::catalogue::filter;
@@ -83,7 +84,7 @@ impl Ec2Backend {
     async fn misfit_of(&self, pool: &Pool, rules: &Ec2Rules) -> Result<Option<RuleError>, Ec2Error> {
         let offer = &pool.rules.offer;
         let (types, places) = self.offered(pool, rules).await?;
-        if !ladder(offer, rules, &types, &places).is_empty() {
+        if !ladder(offer, rules, &Want::default(), &types, &places).is_empty() {
             return Ok(None);
         }
         let other = match rules.architecture {

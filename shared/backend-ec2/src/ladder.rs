@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use motorpool_domain::ladder::{Price, Rung};
 use motorpool_domain::pool::Ec2Rules;
-use motorpool_domain::spec::{Offer, Spec, Usage};
+use motorpool_domain::spec::{Offer, Spec, Usage, Want};
 
 use crate::prices;
 
@@ -31,14 +31,25 @@ const MOST_RUNGS: usize = 40;
 /// How many of them are kept for on-demand, where that comes after spot.
 const MOST_BEHIND_SPOT: usize = 12;
 
-/// Spot before on-demand, the cheapest first in each. Of equal prices, by type, and then in the order of the pool's subnets.
-pub(crate) fn ladder(offer: &Offer, rules: &Ec2Rules, types: &[Type], places: &[Place]) -> Vec<Rung> {
+/// What is wanted of all that the pool may launch: spot before on-demand, the cheapest first in each. Of equal prices, by type, and then in the order of the pool's subnets.
+pub(crate) fn ladder(
+    offer: &Offer,
+    rules: &Ec2Rules,
+    want: &Want,
+    types: &[Type],
+    places: &[Place],
+) -> Vec<Rung> {
     let fit: Vec<&Type> = types
         .iter()
         .filter(|kind| kind.spec.cpu >= offer.spec.cpu && kind.spec.memory_mb >= offer.spec.memory_mb)
         .filter(|kind| rules.instance_types.matches(&kind.name))
         .collect();
-    let rungs = |usage, most| cheapest(rungs_sold(usage, &fit, places), places, most);
+    // What is not wanted must not take the place of what is.
+    let wanted = |usage| {
+        let sold = rungs_sold(usage, &fit, places).into_iter();
+        sold.filter(|rung| want.fits(&rung.offer)).collect()
+    };
+    let rungs = |usage, most| cheapest(wanted(usage), places, most);
     match (offer.usage, rules.on_demand_fallback) {
         (Usage::OnDemand, _) => rungs(Usage::OnDemand, MOST_RUNGS),
         (Usage::Spot, false) => rungs(Usage::Spot, MOST_RUNGS),
@@ -161,7 +172,7 @@ mod tests {
             place("b", &[("c6i.large", 30_000), ("m6i.large", 35_000), ("c6i.xlarge", 60_000)]),
             place("a", &[("c6i.large", 40_000), ("m6i.large", 35_000)]),
         ];
-        let ladder = ladder(&offer(Usage::Spot), &rules("c* m*", true), &types(), &places);
+        let ladder = ladder(&offer(Usage::Spot), &rules("c* m*", true), &Want::default(), &types(), &places);
         assert_eq!(
             told(&ladder),
             [
@@ -186,7 +197,9 @@ mod tests {
     #[test]
     fn on_demand_is_only_what_the_pool_allows() {
         let places = [place("a", &[])];
-        let all = |usage, fallback| ladder(&offer(usage), &rules("*", fallback), &types(), &places);
+        let all = |usage, fallback| {
+            ladder(&offer(usage), &rules("*", fallback), &Want::default(), &types(), &places)
+        };
         let only = |rungs: &[Rung], usage| rungs.iter().all(|rung| rung.offer.usage == usage);
         assert!(only(&all(Usage::Spot, false), Usage::Spot));
         assert!(only(&all(Usage::OnDemand, true), Usage::OnDemand));
@@ -197,7 +210,13 @@ mod tests {
     fn a_zone_without_the_type_has_no_rung_for_it() {
         let mut bare = place("b", &[]);
         bare.offered = Arc::new(HashSet::from(["m6i.large".to_owned()]));
-        let ladder = ladder(&offer(Usage::OnDemand), &rules("c6i.large m*", false), &types(), &[bare]);
+        let ladder = ladder(
+            &offer(Usage::OnDemand),
+            &rules("c6i.large m*", false),
+            &Want::default(),
+            &types(),
+            &[bare],
+        );
         assert_eq!(told(&ladder), ["m6i.large (on-demand) in b"]);
     }
 
@@ -213,7 +232,7 @@ mod tests {
             ),
         };
         let places = [place("a", 10_000), place("b", 20_000), place("c", 30_000)];
-        let ladder = ladder(&offer(Usage::Spot), &rules("*", true), &many, &places);
+        let ladder = ladder(&offer(Usage::Spot), &rules("*", true), &Want::default(), &many, &places);
         assert_eq!(ladder.len(), MOST_RUNGS);
         for zone in ["a", "b", "c"] {
             let here = |usage| {
@@ -228,6 +247,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wanted_is_there_though_many_are_cheaper() {
+        let mut many: Vec<Type> = (0..60).map(|n| kind(&format!("c{n}.large"), 2, 4_096)).collect();
+        many.push(kind("m7.4xlarge", 16, 65_536));
+        let offered: HashSet<String> = many.iter().map(|kind| kind.name.clone()).collect();
+        let place = Place { zone: "a".to_owned(), offered: Arc::new(offered), spot_prices: Arc::default() };
+        let wanted = |want: &Want| {
+            told(&ladder(&offer(Usage::Spot), &rules("*", true), want, &many, std::slice::from_ref(&place)))
+        };
+        assert!(!wanted(&Want::default()).iter().any(|rung| rung.contains("m7")));
+        let types = Some(TypeGlobs::parse("m7.*").unwrap());
+        let by_type = Want { instance_types: types, ..Want::default() };
+        assert_eq!(wanted(&by_type), ["m7.4xlarge (spot) in a", "m7.4xlarge (on-demand) in a"]);
+        let spec = Some(Spec { cpu: 4, memory_mb: 8_192 });
+        let by_size = Want { spec, usage: Some(Usage::OnDemand), ..Want::default() };
+        assert_eq!(wanted(&by_size), ["m7.4xlarge (on-demand) in a"]);
+    }
+
+    #[test]
     fn what_one_zone_leaves_goes_to_the_others() {
         let many: Vec<Type> = (0..60).map(|n| kind(&format!("c{n}.large"), 2, 4_096)).collect();
         let all: HashSet<String> = many.iter().map(|kind| kind.name.clone()).collect();
@@ -237,7 +274,7 @@ mod tests {
             spot_prices: Arc::default(),
         };
         let places = [place("a", all), place("b", HashSet::from(["c7.large".to_owned()]))];
-        let ladder = ladder(&offer(Usage::OnDemand), &rules("*", false), &many, &places);
+        let ladder = ladder(&offer(Usage::OnDemand), &rules("*", false), &Want::default(), &many, &places);
         assert_eq!(ladder.len(), MOST_RUNGS);
         assert_eq!(ladder.iter().filter(|rung| rung.zone.as_deref() == Some("b")).count(), 1);
     }

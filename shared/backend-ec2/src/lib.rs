@@ -28,6 +28,7 @@ use motorpool_domain::PoolName;
 use motorpool_domain::ladder::Rung;
 use motorpool_domain::pool::{Ec2Rules, Pool, RuleError, Rules};
 use motorpool_domain::runner::{Presence, Runner};
+use motorpool_domain::spec::Want;
 
 use catalogue::Catalogue;
 
@@ -81,11 +82,11 @@ impl Backend for Ec2Backend {
         }
     }
 
-    async fn ladder(&self, pool: &Pool) -> Result<Vec<Rung>, BackendError> {
+    async fn ladder(&self, pool: &Pool, want: &Want) -> Result<Vec<Rung>, BackendError> {
         let attempted = || format!("say which machines pool {} can have", pool.name);
         let rules = rules_of(pool)
             .map_err(|error| BackendError { attempted: attempted(), source: Box::new(error) })?;
-        self.ladder_of(pool, rules).await.map_err(|error| error.while_trying(attempted()))
+        self.ladder_of(pool, rules, want).await.map_err(|error| error.while_trying(attempted()))
     }
 
     async fn check(&self, pool: &Pool) -> Result<Vec<RuleError>, BackendError> {

@@ -56,7 +56,7 @@ impl Control {
             }
             let answer = BootstrapAnswer { pool: runner.pool.clone(), epoch: runner.epoch };
             let now = self.now();
-            let after = match join(&runner, &credential, &boot_id, now) {
+            let after = match join(&runner, &credential, &boot_id, same, now) {
                 Joining::Joins(after) => after,
                 Joining::Joined => return Ok(answer),
                 Joining::UsedUp => return Err(self.redeemed_twice(&runner)),

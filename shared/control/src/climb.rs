@@ -41,15 +41,19 @@ const ABREAST: usize = 8;
 impl Control {
     /// What to launch next for `want`, as far as the provider and the ledger know.
     pub(crate) async fn choose_rung(&self, pool: &Pool, want: &Want) -> Result<Choice, Refused> {
-        match self.ladder_of(pool).await? {
+        match self.ladder_of(pool, want).await? {
             Ok(ladder) => self.choose_from(pool, want, &ladder).await,
             Err(why) => Ok(Choice::Wait { until: self.now().after(pool.rules.limits.heartbeat), why }),
         }
     }
 
     /// Or why the provider can't say what it has.
-    pub(crate) async fn ladder_of(&self, pool: &Pool) -> Result<Result<Vec<Rung>, String>, Refused> {
-        Ok(self.backend(pool.rules.backend)?.ladder(pool).await.map_err(|error| {
+    pub(crate) async fn ladder_of(
+        &self,
+        pool: &Pool,
+        want: &Want,
+    ) -> Result<Result<Vec<Rung>, String>, Refused> {
+        Ok(self.backend(pool.rules.backend)?.ladder(pool, want).await.map_err(|error| {
             tracing::warn!(pool = %pool.name, error = chain(&error), "the provider can't say what it has");
             format!("the provider can't say what it has: {}", chain(&error))
         }))
@@ -75,7 +79,7 @@ impl Control {
             };
             tracing::warn!(pool = %pool.name, of = shortage.of.key(), why = shortage.why, "the provider has none left of this, and is not asked for it for a while");
             self.ledger.note_shortage(&pool.name, &shortage).await?;
-            let Ok(ladder) = self.ladder_of(pool).await? else {
+            let Ok(ladder) = self.ladder_of(pool, want).await? else {
                 // Being asked too often, say, uses up nothing: refresh makes the same call again, and goes on from there.
                 self.ask_later(pool, &rest).await?;
                 return Ok(Climbed::UnderWay);
@@ -152,8 +156,10 @@ impl Control {
                 .collect(),
             launch_secret: self.secret.launch_secret(&first.launch),
         };
+        let answer = self.backend(pool.rules.backend)?.launch(&order).await;
+        // Whatever is to be left alone is so from here on, however long the answer took.
         let now = self.now();
-        match self.backend(pool.rules.backend)?.launch(&order).await {
+        match answer {
             Ok(machines) => {
                 let rest = self.note_machines(pool, runners.to_vec(), &machines).await?;
                 if rest.is_empty() {
@@ -261,7 +267,7 @@ impl Control {
     }
 
     /// Only as they were read: for one that somebody has taken further meanwhile, another call may have made a machine by now.
-    async fn give_up(&self, pool: &Pool, runners: &[Runner], why: &str) -> Result<(), Refused> {
+    pub(crate) async fn give_up(&self, pool: &Pool, runners: &[Runner], why: &str) -> Result<(), Refused> {
         let event = RunnerEvent::LaunchFailed { why: why.to_owned() };
         for runner in runners.iter().filter(|runner| is_unlaunched(runner)) {
             self.apply_as_read(pool, runner, &event, &Actor::Control).await?;

@@ -10,7 +10,7 @@ use crate::refused::Refused;
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::ladder::{AskedBy, Attempt, Choice, Rung, cannot_launch};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Hold, NewRunner, Runner, RunnerEvent, next_look};
+use motorpool_domain::runner::{Hold, NewRunner, Runner, next_look};
 use motorpool_domain::spec::Want;
 use motorpool_domain::{Actor, AuditEntry, Epoch, RunnerId, Threshold, Timestamp};
 
@@ -151,16 +151,17 @@ impl Control {
 
     /// A pool with a slot in use keeps its backend, and so from here on this one does. One that got another while the intents were being
     /// written has no use for them: nobody is called, since nobody would find there what was made here.
-    async fn gave_up_for_a_move(&self, pool: &Pool, runners: &[Runner]) -> Result<Option<String>, Refused> {
+    pub(crate) async fn gave_up_for_a_move(
+        &self,
+        pool: &Pool,
+        runners: &[Runner],
+    ) -> Result<Option<String>, Refused> {
         let now = self.pool_record(&pool.name).await?.pool.rules.backend;
         if now == pool.rules.backend {
             return Ok(None);
         }
         let why = format!("pool {} got the backend {} at the same moment", pool.name, now.name());
-        for runner in runners {
-            let event = RunnerEvent::LaunchFailed { why: why.clone() };
-            self.apply(pool, runner, &event, &Actor::Control).await?;
-        }
+        self.give_up(pool, runners, &why).await?;
         Ok(Some(why))
     }
 

@@ -52,6 +52,7 @@ impl Control {
                 (Opening::Same | Opening::Conflict, None) => None,
                 (Opening::New { replaces }, _) => replaces,
             };
+            self.must_fit(&record.pool, &ask.want).await?;
             let draft = self.draft(caller, key, record, ask, replaces)?;
             match self.open_draft(record, draft).await? {
                 Attempt::Opened { id, now } => {
@@ -134,7 +135,12 @@ impl Control {
         let id = filling.claim.id.clone();
         if filling.opening().is_none() {
             self.note_waiting(&filling.claim, &reason, not_before).await?;
-            return Ok(Attempt::Opened { id, now: None });
+            // What was launched just now and refused is lost: with it on its list the claim would not be among those that lack a runner.
+            let now = match filling.claim.short() {
+                0 => Some(Box::new(self.advance(&id).await?)),
+                _ => None,
+            };
+            return Ok(Attempt::Opened { id, now });
         }
         if filling.claim.ask.idle_only {
             return Ok(Attempt::Empty { reason });

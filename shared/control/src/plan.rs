@@ -7,6 +7,7 @@ use crate::refused::{Refused, chain};
 use motorpool_domain::PoolName;
 use motorpool_domain::ladder::{Price, Rung};
 use motorpool_domain::pool::{Pool, Rules, Source};
+use motorpool_domain::spec::Want;
 use motorpool_wire::api::{PlanView, RungView};
 use motorpool_wire::pool_settings::PoolSettings;
 
@@ -23,7 +24,7 @@ impl Control {
         let backend = self.backend(pool.rules.backend)?;
         let problems = backend.check(&pool).await.map_err(|error| cannot_say(&error))?;
         let ladder = match pool.rules.backend.launches() && problems.is_empty() {
-            true => backend.ladder(&pool).await.map_err(|error| cannot_say(&error))?,
+            true => backend.ladder(&pool, &Want::default()).await.map_err(|error| cannot_say(&error))?,
             false => Vec::new(),
         };
         let refused = self.refused_change(&pool).await?.map(|refused| refused.message);

@@ -26,7 +26,6 @@ impl Control {
                 return Err(refused);
             }
         }
-        self.earlier_pools_must_be_accepted().await?;
         for pool in &defined_pools {
             self.define(&Caller::Operator, pool).await?;
             for warning in self.warnings(&pool.rules) {
@@ -34,6 +33,14 @@ impl Control {
             }
         }
         for PoolRecord { pool, used } in self.ledger.pools().await? {
+            // One that was defined over the API can be changed only while there is a server, which also has its machines to end.
+            if pool.source == Source::Api
+                && !pool.retired
+                && let Ok(backend) = self.backend(pool.rules.backend)
+                && let Err(unfit) = backend.accepts(&pool.rules)
+            {
+                tracing::warn!(target: "alert", pool = %pool.name, why = unfit.why, hint = unfit.hint, "a pool launches nothing");
+            }
             if used > 0 && self.backend(pool.rules.backend).is_err() {
                 tracing::warn!(target: "alert", pool = %pool.name, used, backend = pool.rules.backend.name(), "a pool has runners on a backend that is not part of this control plane: it can neither see nor end them");
             }
@@ -140,19 +147,6 @@ impl Control {
             ),
         };
         Ok(self.ledger.note(&Subject::Pool(pool.name.clone()), &entry).await?)
-    }
-
-    /// Those that were defined over the API, by a control plane that was started otherwise. One that has no such backend leaves them be.
-    async fn earlier_pools_must_be_accepted(&self) -> Result<(), Refused> {
-        for PoolRecord { pool, .. } in self.ledger.pools().await? {
-            if pool.source == Source::Api
-                && !pool.retired
-                && let Ok(backend) = self.backend(pool.rules.backend)
-            {
-                backend.accepts(&pool.rules).map_err(|unfit| of_pool(&pool.name, unfit.into()))?;
-            }
-        }
-        Ok(())
     }
 
     /// What an operator should know about rules that may hold.

@@ -24,7 +24,7 @@ impl Control {
         } = request;
         let record = self.pool_record(&pool).await?;
         let asked = Asked { count, max_runtime_minutes, usage, allowed_instance_types, resource_class };
-        let ask = self.ask(&record.pool, asked, false).await?;
+        let ask = self.ask(&record.pool, asked, false)?;
         let key = ClaimKey { owner: caller.owner(), workflow, pool };
         match self.open(caller, &key, &record, &ask).await? {
             OpenedClaim::Now(now) => Ok(self.claim_view(&now)),
@@ -44,7 +44,7 @@ impl Control {
         } = request;
         let record = self.pool_record(&pool).await?;
         let asked = Asked { count: 1, max_runtime_minutes, usage, allowed_instance_types, resource_class };
-        let ask = self.ask(&record.pool, asked, true).await?;
+        let ask = self.ask(&record.pool, asked, true)?;
         let key = ClaimKey { owner: caller.owner(), workflow, pool };
         let mut now = match self.open(caller, &key, &record, &ask).await? {
             OpenedClaim::Now(now) => *now,
@@ -64,7 +64,7 @@ impl Control {
         Ok(self.claim_view(&now))
     }
 
-    async fn ask(&self, pool: &Pool, asked: Asked, idle_only: bool) -> Result<Ask, Refused> {
+    fn ask(&self, pool: &Pool, asked: Asked, idle_only: bool) -> Result<Ask, Refused> {
         let rules = &pool.rules;
         match rules.dispatch {
             Dispatch::Claim => {}
@@ -99,16 +99,15 @@ impl Control {
             ));
         }
         let want = self.want(asked.usage, asked.allowed_instance_types, asked.resource_class)?;
-        self.must_fit(pool, &want).await?;
         Ok(Ask { count: asked.count, want, max_runtime, idle_only })
     }
 
     /// Nobody waits for what no machine of the pool can ever be. If the provider can't say what it has, waiting tells.
-    async fn must_fit(&self, pool: &Pool, want: &Want) -> Result<(), Refused> {
+    pub(crate) async fn must_fit(&self, pool: &Pool, want: &Want) -> Result<(), Refused> {
         if !pool.rules.backend.launches() || *want == Want::default() {
             return Ok(());
         }
-        let Ok(ladder) = self.ladder_of(pool).await? else { return Ok(()) };
+        let Ok(ladder) = self.ladder_of(pool, want).await? else { return Ok(()) };
         match choose(&ladder, want, &[], self.now()) {
             Choice::Try(_) | Choice::Wait { .. } => Ok(()),
             Choice::NoneFits { why } => Err(Refused::invalid(

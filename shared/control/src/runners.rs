@@ -110,6 +110,9 @@ impl Control {
                     .unwrap_or_else(|| Refused::contended("the pool")));
             }
         }
+        if let Some(why) = self.gave_up_for_a_move(pool, std::slice::from_ref(&runner)).await? {
+            return Err(Refused::conflict(why, "register the machine in a pool of machines of your own"));
+        }
         self.climb(pool, vec![runner.clone()], &Want::default()).await?;
         Ok(self.registered(pool, &runner))
     }

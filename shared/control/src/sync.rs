@@ -138,7 +138,7 @@ impl Control {
         let now = self.now();
         let limits = &pool.rules.limits;
         let observed = observed(request, runner);
-        let (task, end) = match desired(runner, &observed, now) {
+        let (task, end) = match desired(runner, &observed, &pool.rules, now) {
             Desired::Rest => (None, false),
             Desired::Do(task) => (Some(order(&task, pool)), false),
             Desired::End => (None, true),

@@ -197,6 +197,7 @@ pub fn choose(ladder: &[Rung], want: &Want, shortages: &[Shortage], now: Timesta
                 (Some(misfit), 1) => misfit,
                 // One of many that do not fit says little.
                 (Some(_), _) => format!("it launches nothing{}", want.in_words()),
+                (None, _) if *want != Want::default() => format!("it launches nothing{}", want.in_words()),
                 (None, _) => "the provider has no type for it".to_owned(),
             };
             Choice::NoneFits { why }

@@ -2,7 +2,7 @@
 
 mod samples;
 
-use motorpool_domain::pool::Clean;
+use motorpool_domain::pool::{Clean, Rules};
 use motorpool_domain::runner::{
     Decision, Desired, Observed, Runner, RunnerState, StateName, Task, TaskOutcome, TaskResult, decide,
     desired, observe,
@@ -11,8 +11,8 @@ use motorpool_domain::{TaskId, Timestamp};
 use samples::{NOW, claim_id, in_state, rules};
 
 /// An agent that does each task once, as the real one does: what it is told again, it has done.
-#[derive(Default)]
 struct Agent {
+    rules: Rules,
     seen: Observed,
     done: Vec<TaskId>,
 }
@@ -20,12 +20,16 @@ struct Agent {
 impl Agent {
     fn registered() -> Self {
         let registered = Some(claim_id("a").label());
-        Self { seen: Observed { registered, ..Observed::default() }, done: Vec::new() }
+        Self { seen: Observed { registered, ..Observed::default() }, ..Self::of(Clean::Cleanup) }
+    }
+
+    fn of(clean: Clean) -> Self {
+        Self { rules: rules(clean), seen: Observed::default(), done: Vec::new() }
     }
 
     /// Does what it is told at `now`; `fails`: all of it fails.
     fn sync(&mut self, runner: Runner, now: Timestamp, fails: bool) -> Runner {
-        if let Desired::Do(task) = desired(&runner, &self.seen, now)
+        if let Desired::Do(task) = desired(&runner, &self.seen, &self.rules, now)
             && !self.done.contains(task.id())
         {
             self.done.push(task.id().clone());
@@ -38,9 +42,8 @@ impl Agent {
             }
             self.seen.results.push(TaskResult { task: task.id().clone(), outcome });
         }
-        let rules = rules(Clean::Cleanup);
-        let Some(event) = observe(&runner, &self.seen, &rules) else { return runner };
-        match decide(&runner, &event, &rules, now) {
+        let Some(event) = observe(&runner, &self.seen, &self.rules) else { return runner };
+        match decide(&runner, &event, &self.rules, now) {
             Decision::Change(change) => change.after,
             Decision::Stay | Decision::Refuse(_) => runner,
         }
@@ -81,4 +84,15 @@ fn after_the_last_attempt_a_person_must_look_and_is_told_why() {
     }
     let RunnerState::Quarantined { why } = &runner.state else { panic!("it is {}", runner.state.name()) };
     assert!(why.contains("it could not deregister: no answer"), "{why}");
+}
+
+/// Its agent may ask before it knows of the new epoch, when nothing that it reports counts yet.
+#[test]
+fn what_is_to_be_kept_is_never_cleaned() {
+    let keep = Agent::of(Clean::Keep);
+    let runner = in_state(StateName::Resetting, true);
+    assert_eq!(desired(&runner, &keep.seen, &keep.rules, NOW), Desired::Rest);
+    let registered = Agent::registered().seen;
+    let told = desired(&runner, &registered, &keep.rules, NOW);
+    assert!(matches!(told, Desired::Do(Task::Deregister { .. })), "{told:?}");
 }

@@ -16,7 +16,7 @@ use motorpool_domain::Workflow;
 use motorpool_domain::ladder::Rung;
 use motorpool_domain::pool::{BackendKind, Pool};
 use motorpool_domain::runner::{Notice, Runner, RunnerState};
-use motorpool_domain::spec::Spec;
+use motorpool_domain::spec::{Spec, Want};
 use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
 use motorpool_tests::cutting::{Cuts, Cutting};
@@ -116,7 +116,7 @@ impl<G: Ground> Stage<G> {
     /// What there is to have for the pool, in the order in which it is tried.
     pub async fn ladder(&self) -> Result<Vec<Rung>> {
         let backend = self.ec2.backend_for(&self.installation()).await;
-        Ok(backend.ladder(&self.pool).await?)
+        Ok(backend.ladder(&self.pool, &Want::default()).await?)
     }
 
     pub async fn provision(&self, plane: &Control, workflow: &str, count: u32) -> Result<ClaimView, Refused> {

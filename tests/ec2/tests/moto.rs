@@ -8,7 +8,7 @@ use motorpool_control::ports::clock::{Clock, SystemClock};
 use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::{Ec2Rules, Pool};
 use motorpool_domain::runner::Presence;
-use motorpool_domain::spec::Usage;
+use motorpool_domain::spec::{Usage, Want};
 use motorpool_ec2_tests::moto::{self, Place, asked, texts, user_data};
 use motorpool_ec2_tests::samples::{attempt, ec2_rules, launch_id, order, pool, runner, terminating};
 use motorpool_tests::emulated_aws::fresh_name;
@@ -50,7 +50,7 @@ impl Ground {
 #[tokio::test]
 async fn a_whole_life_over_moto() -> Result<()> {
     let mut ground = Ground::new().await?;
-    let ladder = ground.backend.ladder(&ground.pool).await.context("the ladder")?;
+    let ladder = ground.backend.ladder(&ground.pool, &Want::default()).await.context("the ladder")?;
     the_ladder_is_made_of_what_moto_knows(&ladder)?;
     what_is_wrong_with_a_pool_is_found_by_asking_moto(&ground).await?;
     a_launch_comes_in_parts_is_found_and_ends(&ground, &ladder).await?;

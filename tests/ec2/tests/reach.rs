@@ -106,9 +106,9 @@ async fn a_pool_that_is_defined_later_is_refused_then() -> Result<()> {
     Ok(())
 }
 
-/// The pool is in the ledger, and the next start has another address to tell its machines.
+/// The pool is in the ledger, and the next start has no address to tell its machines. Only a server that runs can change it, or end them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_is_refused_for_a_pool_that_was_defined_before() -> Result<()> {
+async fn a_pool_that_was_defined_before_keeps_nobody_from_starting() -> Result<()> {
     let endpoint = moto::endpoint()?;
     let Place { image, subnets, security_groups } = moto::place(&endpoint).await?;
     let mut environment = aws();
@@ -119,10 +119,15 @@ async fn a_start_is_refused_for_a_pool_that_was_defined_before() -> Result<()> {
     serve.api().put("pools/cloud", settings).await?.expect(200)?;
     serve.stop()?;
 
-    let again = with_the_data_of(&serve)?;
-    let told = refusal(Serve::start_with(again, NONE, Vec::new(), environment))?;
-    ensure!(told.contains("pool cloud") && told.contains("--public-url is not given"), "{told}");
-    Ok(())
+    let again = Serve::start_with(with_the_data_of(&serve)?, NONE, Vec::new(), environment)?;
+    let claim = again.api().provision("gh-1", "cloud", 1).await?;
+    let why = claim["why"].as_str().context("no reason")?;
+    ensure!(why.contains("--public-url is not given"), "nothing is launched, and it says so: {claim}");
+    again.api().release("gh-1").await?;
+    until("the pool is deleted", async || {
+        Ok((again.api().delete("pools/cloud").await?.status == 204).then_some(()))
+    })
+    .await
 }
 
 /// Whoever takes the pool out of the file, and with it the address, still has its machines to see and to end.
@@ -193,6 +198,18 @@ async fn a_certificate_is_taken_if_agents_take_it() -> Result<()> {
     }
     ensure!(disagreed.is_empty(), "{}", disagreed.join("\n"));
     Ok(())
+}
+
+/// It speaks TLS to this server too, with a certificate that no agent ever meets.
+#[test]
+fn a_proxy_may_have_another_certificate() -> Result<()> {
+    let key = KeyPair::generate()?;
+    let certificate = CertificateParams::new(vec!["inside.example".to_owned()])?.self_signed(&key)?.pem();
+    let files = Files { certificate, key: key.serialize_pem() };
+    let dir = fresh_dir()?;
+    let mut args = files.written(dir.path())?;
+    args.push("--tls-by-proxy".into());
+    Serve::start_with(dir, POOL, args, aws()).map(drop)
 }
 
 /// An address is a name as well.

@@ -52,7 +52,12 @@ mkfifo -m 600 "$settings/config.toml"
 teller=$!
 printf '#!/bin/sh\ncat "$CONFIG_FILE"\n' >"$home/runner/gitlab-runner"
 chmod 0755 "$home/runner/gitlab-runner"
-CONFIG_FILE=$settings/config.toml sh "$home/lib/program.sh" gitlab-runner
+MOTORPOOL_RUNNER_DIR=$MOTORPOOL_ROOT/var/lib/motorpool CONFIG_FILE=$settings/config.toml sh "$home/lib/program.sh" gitlab-runner
+# As a run_cmd of the operator's own might.
+mkdir -m 755 "$MOTORPOOL_ROOT/own"
+echo "settings of another" >"$MOTORPOOL_ROOT/own/config.toml"
+MOTORPOOL_RUNNER_DIR=$MOTORPOOL_ROOT/var/lib/motorpool CONFIG_FILE=$MOTORPOOL_ROOT/own/config.toml sh "$home/lib/program.sh" gitlab-runner >/dev/null
+[ "$(stat -c %U "$MOTORPOOL_ROOT/own")" = root ] && echo "what a command of one's own names stays whose it is"
 
 job grep -q 'NoNewPrivs:[[:space:]]*1' /proc/self/status && echo "a job may not gain privileges"
 job cat "$MOTORPOOL_ROOT/var/lib/motorpool/state.json" 2>/dev/null || echo "a job cannot read the agent's state"

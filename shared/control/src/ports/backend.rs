@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use motorpool_domain::ladder::{Attempt, Lacking, Rung};
 use motorpool_domain::pool::{BackendKind, Pool, RuleError, Rules};
 use motorpool_domain::runner::{Presence, Runner};
+use motorpool_domain::spec::Want;
 use motorpool_domain::{LaunchId, PoolName, RunnerId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 #[async_trait]
 pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The ways to get a machine of this pool, best first. It need not be asked twice for the same within minutes.
-    async fn ladder(&self, pool: &Pool) -> Result<Vec<Rung>, BackendError> {
+    async fn ladder(&self, pool: &Pool, _: &Want) -> Result<Vec<Rung>, BackendError> {
         Ok(vec![Rung::only(pool.rules.offer.clone())])
     }
 

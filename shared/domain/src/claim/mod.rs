@@ -163,7 +163,9 @@ impl Claim {
                 // Beyond the end of the wait, so that whoever ends the claim can still let go of it.
                 let is_short = member < Threshold(wait_over.after(ahead));
                 let later = Threshold::in_(self.ask.max_runtime, now);
-                (is_near && is_short && member < later).then_some(later)
+                // Not for every moment that it would gain: each is a write.
+                let gains = member < Threshold::in_(self.ask.max_runtime * 3 / 4, now);
+                (is_near && is_short && gains).then_some(later)
             }
             ClaimState::Released { .. } | ClaimState::Failed { .. } => None,
         }

@@ -70,7 +70,7 @@ pub enum Desired {
 }
 
 /// The next step from what is observed towards what the record asks for.
-pub fn desired(runner: &Runner, observed: &Observed, now: Timestamp) -> Desired {
+pub fn desired(runner: &Runner, observed: &Observed, rules: &Rules, now: Timestamp) -> Desired {
     let tasks = Tasks { runner, observed };
     match &runner.state {
         RunnerState::Created { hold, .. } => {
@@ -87,6 +87,8 @@ pub fn desired(runner: &Runner, observed: &Observed, now: Timestamp) -> Desired 
             Some(has) => {
                 Desired::Do(Task::Deregister { id: tasks.deregister_id(*attempt), label: has.clone() })
             }
+            // What it has is to stay; that it is out is proof enough, once its agent says so in this epoch.
+            None if rules.clean == Clean::Keep => Desired::Rest,
             None => Desired::Do(Task::Cleanup { id: tasks.cleanup_id(*attempt) }),
         },
         RunnerState::Idle | RunnerState::Releasing { .. } | RunnerState::Quarantined { .. } => {

@@ -16,9 +16,16 @@ pub enum Joining {
 }
 
 /// What becomes of `runner` when an agent comes with its secret and would prove itself by `credential` from now on.
-pub fn join(runner: &Runner, credential: &Credential, boot_id: &str, now: Timestamp) -> Joining {
+/// `same` compares hashes in constant time.
+pub fn join(
+    runner: &Runner,
+    credential: &Credential,
+    boot_id: &str,
+    same: fn(&str, &str) -> bool,
+    now: Timestamp,
+) -> Joining {
     match &runner.credential {
-        Some(known) if known.token_sha256 == credential.token_sha256 => return Joining::Joined,
+        Some(known) if same(&known.token_sha256, &credential.token_sha256) => return Joining::Joined,
         Some(_) => return Joining::UsedUp,
         None => {}
     }
@@ -85,7 +92,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(0);
 
     fn joined(runner: &Runner, token: &str) -> Runner {
-        let Joining::Joins(after) = join(runner, &credential(token), "boot-1", NOW) else {
+        let Joining::Joins(after) = join(runner, &credential(token), "boot-1", str::eq, NOW) else {
             panic!("{token} does not join")
         };
         *after
@@ -101,13 +108,14 @@ mod tests {
             (&after.state, after.threshold, after.epoch),
             (&before.state, before.threshold, before.epoch)
         );
-        assert_eq!(join(&after, &credential("a"), "boot-1", NOW), Joining::Joined);
-        assert_eq!(join(&after, &credential("b"), "boot-1", NOW), Joining::UsedUp);
+        assert_eq!(join(&after, &credential("a"), "boot-1", str::eq, NOW), Joining::Joined);
+        assert_eq!(join(&after, &credential("b"), "boot-1", str::eq, NOW), Joining::UsedUp);
     }
 
     #[test]
     fn nobody_joins_what_is_over_or_came_too_late() {
-        let over = |runner: &Runner, now| join(runner, &credential("a"), "boot-1", now) == Joining::Over;
+        let over =
+            |runner: &Runner, now| join(runner, &credential("a"), "boot-1", str::eq, now) == Joining::Over;
         let new = runner(0, 1, true);
         assert!(over(&new, Timestamp::from_millis(2)), "its time to join is over");
         let why = "over".to_owned();

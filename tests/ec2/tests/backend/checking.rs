@@ -8,7 +8,7 @@ use aws_types::SdkConfig;
 use motorpool_backend_ec2::{Ec2Backend, Ec2Config};
 use motorpool_control::ports::backend::Backend;
 use motorpool_domain::pool::{Architecture, Ec2Rules};
-use motorpool_domain::spec::{Spec, TypeGlobs, Usage};
+use motorpool_domain::spec::{Spec, TypeGlobs, Usage, Want};
 use motorpool_ec2_tests::fake::catalogue::{
     ARM_IMAGE, LARGE_IMAGE, OTHER_GROUP, OTHER_SUBNET, OTHER_VPC, SUBNETS, VPC, WINDOWS_IMAGE,
 };
@@ -205,7 +205,7 @@ async fn a_missing_region_and_missing_credentials_are_told_in_plain_words() {
         assert!(!told.contains("Error {") && !told.contains("DispatchFailure("), "it is Rust's: {told}");
     }
     let broken = backend(&ground, &nobody(Lack::Broken).build());
-    let told = told(&broken.ladder(&ground.pool).await.unwrap_err());
+    let told = told(&broken.ladder(&ground.pool, &Want::default()).await.unwrap_err());
     assert!(told.contains("(DescribeSubnets)") && told.contains("the profile is in a knot): give"), "{told}");
 }
 

@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use motorpool_control::ports::backend::Backend;
 use motorpool_domain::ladder::Rung;
 use motorpool_domain::pool::Architecture;
-use motorpool_domain::spec::{Spec, TypeGlobs, Usage};
+use motorpool_domain::spec::{Spec, TypeGlobs, Usage, Want};
 use motorpool_ec2_tests::fake::catalogue::{ARM_IMAGE, SUBNETS};
 use motorpool_ec2_tests::samples::ec2_rules;
 use motorpool_ec2_tests::{FakeEc2, FakeSettings, TurnedClock};
@@ -81,8 +81,8 @@ async fn a_pool_gets_its_own_ladder() {
 
 #[tokio::test]
 async fn many_who_ask_a_cold_cache_at_once_make_each_call_once() {
-    let ground = Ground::new().await;
-    let all = join_all((0..500).map(|_| ground.backend.ladder(&ground.pool))).await;
+    let (ground, any) = (Ground::new().await, &Want::default());
+    let all = join_all((0..500).map(|_| ground.backend.ladder(&ground.pool, any))).await;
     let first = all.first().unwrap().as_ref().unwrap();
     assert!(all.iter().all(|ladder| ladder.as_ref().unwrap() == first));
     let calls: Vec<(String, u32)> = ground.fake.calls().into_iter().collect();
@@ -127,7 +127,7 @@ async fn fault_11_throttling_is_waited_out_and_what_was_read_before_still_serves
     assert_eq!(ground.ladder().await, ladder, "all is old, and nothing can be read");
 
     let cold = ground.fake.backend("another").await;
-    let error = cold.ladder(&ground.pool).await.unwrap_err();
+    let error = cold.ladder(&ground.pool, &Want::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "the backend could not say which machines pool small can have");
 }
 
@@ -144,7 +144,7 @@ async fn a_subnet_that_is_gone_does_not_stop_the_others_and_is_named_when_it_is_
     if let Some(rules) = &mut ground.pool.rules.ec2 {
         rules.subnets = vec![GONE.to_owned()];
     }
-    let error = ground.backend.ladder(&ground.pool).await.unwrap_err();
+    let error = ground.backend.ladder(&ground.pool, &Want::default()).await.unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.contains("InvalidSubnetID.NotFound") && source.contains("subnet-0ddd"), "{source}");
 }

@@ -10,7 +10,7 @@ use motorpool_backend_ec2::Ec2Backend;
 use motorpool_control::ports::backend::{Backend, LaunchError, Machine};
 use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::spec::Usage;
+use motorpool_domain::spec::{Usage, Want};
 use motorpool_ec2_tests::samples::{attempt, ec2_rules, launch_id, order, pool};
 use motorpool_ec2_tests::{FakeEc2, TurnedClock};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Ground {
     }
 
     async fn ladder(&self) -> Vec<Rung> {
-        self.backend.ladder(&self.pool).await.expect("a ladder")
+        self.backend.ladder(&self.pool, &Want::default()).await.expect("a ladder")
     }
 
     /// The best rung.

@@ -13,6 +13,7 @@ use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, Laun
 use motorpool_domain::ladder::{Lacking, Rung};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Presence, Runner, RunnerState};
+use motorpool_domain::spec::Want;
 use motorpool_domain::{PoolName, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +53,7 @@ impl Cloud {
 
 #[async_trait]
 impl Backend for Cloud {
-    async fn ladder(&self, pool: &Pool) -> Result<Vec<Rung>, BackendError> {
+    async fn ladder(&self, pool: &Pool, _: &Want) -> Result<Vec<Rung>, BackendError> {
         self.counter.may_be_throttled("say what there is")?;
         Ok(ladder(pool))
     }
