@@ -113,12 +113,12 @@ fn cheapest(rungs: Vec<Rung>, places: &[Place], most: usize) -> Vec<Rung> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use motorpool_domain::pool::Architecture;
     use motorpool_domain::spec::TypeGlobs;
 
-    fn rules(globs: &str, on_demand_fallback: bool) -> Ec2Rules {
+    pub(crate) fn rules(globs: &str, on_demand_fallback: bool) -> Ec2Rules {
         Ec2Rules {
             instance_types: TypeGlobs::parse(globs).unwrap(),
             architecture: Architecture::X86_64,

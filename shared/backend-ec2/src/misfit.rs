@@ -98,25 +98,10 @@ fn names(types: &[&Type]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use motorpool_domain::spec::{TypeGlobs, Usage};
-    use std::collections::{BTreeMap, HashSet};
+    use crate::ladder::tests::rules;
+    use motorpool_domain::spec::Usage;
+    use std::collections::HashSet;
     use std::sync::Arc;
-
-    fn rules() -> Ec2Rules {
-        Ec2Rules {
-            instance_types: TypeGlobs::parse("*").unwrap(),
-            architecture: Architecture::X86_64,
-            on_demand_fallback: false,
-            image: "ami-0123456789abcdef0".to_owned(),
-            subnets: Vec::new(),
-            security_groups: Vec::new(),
-            disk_gb: 50,
-            instance_profile: None,
-            tags: BTreeMap::new(),
-            agent: None,
-            runner_program: None,
-        }
-    }
 
     /// What the fake's list has no case for: the rest is told over that.
     #[test]
@@ -133,7 +118,7 @@ mod tests {
             let spec = Spec { cpu, memory_mb };
             let offer = Offer { instance_type: "ec2".to_owned(), usage: Usage::Spot, spec };
             let places = std::slice::from_ref(&place);
-            misfit(&offer, &rules(), &types, places, (Architecture::Arm64, &[])).to_string()
+            misfit(&offer, &rules("*", false), &types, places, (Architecture::Arm64, &[])).to_string()
         };
         assert_eq!(
             told(64, 65_536),

@@ -6,7 +6,7 @@ use crate::ports::backend::BackendError;
 use crate::refused::{Refused, chain};
 use motorpool_domain::PoolName;
 use motorpool_domain::ladder::{Price, Rung};
-use motorpool_domain::pool::{Pool, Rules, Source};
+use motorpool_domain::pool::{Pool, Source, launches_as_before};
 use motorpool_domain::spec::Want;
 use motorpool_wire::api::{PlanView, RungView};
 use motorpool_wire::pool_settings::PoolSettings;
@@ -62,10 +62,8 @@ impl Control {
             Err(error) => return Ok(vec![format!("its settings could not be checked: {}", cause(&error))]),
         };
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let machines = |rules: &Rules| (rules.backend, rules.offer.clone(), rules.ec2.clone());
         let known = self.ledger.pool(&pool.name).await?;
-        if told.is_empty() || known.is_some_and(|known| machines(&known.pool.rules) == machines(&pool.rules))
-        {
+        if told.is_empty() || known.is_some_and(|known| launches_as_before(&known.pool.rules, &pool.rules)) {
             return Ok(told);
         }
         Err(Refused::invalid(

@@ -22,7 +22,7 @@ pub struct Refusal {
     code: ErrorCode,
     message: String,
     hint: String,
-    /// In the header `Retry-After`, which counts whole seconds.
+    /// In the header `Retry-After`, which counts whole seconds. Who asks too much and is told nothing waits a moment.
     retry_after: Option<Duration>,
 }
 
@@ -49,9 +49,7 @@ impl Refusal {
     }
 
     pub fn too_many(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        let retry_after = Some(Duration::from_secs(1));
-        let (status, code) = (StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyRequests);
-        Self { retry_after, ..Self::new(status, code, message, hint) }
+        Self::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyRequests, message, hint)
     }
 
     pub fn internal(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -97,7 +95,8 @@ impl IntoResponse for Refusal {
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"motorpool\""));
         }
-        if let Some(wait) = retry_after {
+        let a_moment = (status == StatusCode::TOO_MANY_REQUESTS).then_some(Duration::from_secs(1));
+        if let Some(wait) = retry_after.or(a_moment) {
             headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
         }
         response
@@ -185,6 +184,7 @@ mod tests {
             let answer = Refusal::from(Refused::new(kind, "m", "h")).into_response();
             assert_eq!(answer.status().as_u16(), status);
             assert_eq!(answer.headers().contains_key("www-authenticate"), status == 401);
+            assert_eq!(answer.headers().contains_key("retry-after"), status == 429);
         }
     }
 

@@ -44,6 +44,11 @@ pub fn decide_change(known: &Rules, wanted: &Rules, used: u32) -> RulesChange {
     }
 }
 
+/// Whether machines are launched as before: what was wrong with them then is no reason to refuse another change.
+pub fn launches_as_before(known: &Rules, wanted: &Rules) -> bool {
+    (known.backend, &known.offer, &known.ec2) == (wanted.backend, &wanted.offer, &wanted.ec2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +112,7 @@ mod tests {
         let known = ec2("ami-01234567", "subnet-01234567");
         let wanted = Rules { max: 1, clean: Clean::Replace, ..ec2("ami-89abcdef", "subnet-89abcdef") };
         assert_eq!(decide_change(&known, &wanted, 7), RulesChange::AtOnce);
+        assert!(!launches_as_before(&known, &wanted), "another image");
+        assert!(launches_as_before(&known, &Rules { max: 1, clean: Clean::Replace, ..known.clone() }));
     }
 }

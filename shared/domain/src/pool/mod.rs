@@ -4,7 +4,7 @@ mod change;
 mod ec2;
 mod grace;
 
-pub use change::{Moved, RulesChange, decide_change};
+pub use change::{Moved, RulesChange, decide_change, launches_as_before};
 pub use ec2::{Architecture, Download, Ec2Rules};
 
 use crate::ci::CiBinding;
