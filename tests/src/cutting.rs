@@ -4,13 +4,12 @@
 use async_trait::async_trait;
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken,
+    LedgerError, Listed, Opened, Page, PoolRecord, PoolWrite, RefreshMemory, RunnerWrite, Subject, Taken,
     WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
 use motorpool_domain::ladder::Shortage;
-use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,12 +94,8 @@ impl Cutting {
 
 #[async_trait]
 impl Ledger for Cutting {
-    async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError> {
-        self.write("put_pool", self.inner.put_pool(pool)).await
-    }
-
-    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError> {
-        self.write("put_unused_pool", self.inner.put_unused_pool(pool)).await
+    async fn write_pool(&self, write: PoolWrite<'_>) -> Result<Written<PoolRecord>, LedgerError> {
+        self.write("write_pool", self.inner.write_pool(write)).await
     }
 
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {
@@ -111,8 +106,8 @@ impl Ledger for Cutting {
         self.inner.pools().await
     }
 
-    async fn delete_pool(&self, name: &PoolName) -> Result<Deleted, LedgerError> {
-        self.write("delete_pool", self.inner.delete_pool(name)).await
+    async fn delete_pool(&self, name: &PoolName, seen: u64) -> Result<Deleted, LedgerError> {
+        self.write("delete_pool", self.inner.delete_pool(name, seen)).await
     }
 
     async fn runner(&self, id: &RunnerId) -> Result<Option<Runner>, LedgerError> {

@@ -31,8 +31,8 @@ type Books = Arc<Mutex<Kept>>;
 #[derive(Debug, Default)]
 struct Kept {
     made: u64,
-    /// By id: what it lists.
-    runners: BTreeMap<u64, Value>,
+    /// By id: the organisation, and what it lists there.
+    runners: BTreeMap<u64, (String, Value)>,
     removed: Vec<String>,
     /// What the next one who wants a configuration gets instead: so many seconds to wait.
     slow_down_s: Option<u64>,
@@ -58,16 +58,21 @@ impl GitHubServer {
         &self.url
     }
 
-    /// What it lists now, by name.
+    /// What it lists now in any organisation, by name.
     pub fn names(&self) -> Vec<String> {
+        self.books().runners.values().map(|(_, runner)| name_of(runner)).collect()
+    }
+
+    /// What it lists now in one.
+    pub fn names_in(&self, org: &str) -> Vec<String> {
         let books = self.books();
-        books.runners.values().map(|runner| runner["name"].as_str().unwrap_or_default().to_owned()).collect()
+        books.runners.values().filter(|(of, _)| of == org).map(|(_, runner)| name_of(runner)).collect()
     }
 
     pub fn labels_of(&self, name: &str) -> Vec<String> {
         let books = self.books();
-        let runner = books.runners.values().find(|runner| runner["name"] == name);
-        let labels = runner.and_then(|runner| runner["labels"].as_array());
+        let runner = books.runners.values().find(|(_, runner)| runner["name"] == name);
+        let labels = runner.and_then(|(_, runner)| runner["labels"].as_array());
         labels.into_iter().flatten().filter_map(|label| Some(label["name"].as_str()?.to_owned())).collect()
     }
 
@@ -82,11 +87,11 @@ impl GitHubServer {
     }
 
     /// One that it lists, whoever registered it.
-    pub fn has(&self, name: &str) {
+    pub fn has(&self, org: &str, name: &str) {
         let mut books = self.books();
         books.made += 1;
         let id = books.made;
-        books.runners.insert(id, listed(id, name, &[]));
+        books.runners.insert(id, (org.to_owned(), listed(id, name, &[])));
     }
 
     /// The next one who wants a configuration is told to come back after so many seconds.
@@ -96,7 +101,7 @@ impl GitHubServer {
 
     /// A job is done: GitHub forgets a runner that was good for one.
     pub fn job_done(&self, name: &str) {
-        self.books().runners.retain(|_, runner| runner["name"] != name);
+        self.books().runners.retain(|_, (_, runner)| runner["name"] != name);
     }
 
     fn books(&self) -> MutexGuard<'_, Kept> {
@@ -114,6 +119,10 @@ fn kept(books: &Books) -> MutexGuard<'_, Kept> {
     books.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn name_of(runner: &Value) -> String {
+    runner["name"].as_str().unwrap_or_default().to_owned()
+}
+
 fn listed(id: u64, name: &str, labels: &[String]) -> Value {
     let labels: Vec<Value> =
         labels.iter().map(|label| json!({"id": 1, "name": label, "type": "custom"})).collect();
@@ -126,20 +135,25 @@ struct Wanted {
     labels: Vec<String>,
 }
 
-async fn generate(State(books): State<Books>, Json(wanted): Json<Wanted>) -> Response {
+async fn generate(
+    State(books): State<Books>,
+    Path(org): Path<String>,
+    Json(wanted): Json<Wanted>,
+) -> Response {
     let mut books = kept(&books);
     if let Some(seconds) = books.slow_down_s.take() {
         let refused = json!({"message": "You have exceeded a secondary rate limit."});
         let answer = counted(StatusCode::TOO_MANY_REQUESTS, refused);
         return ([("retry-after", seconds.to_string())], answer).into_response();
     }
-    if books.runners.values().any(|runner| runner["name"] == wanted.name.as_str()) {
+    let is_it = |(of, runner): &(String, Value)| *of == org && runner["name"] == wanted.name.as_str();
+    if books.runners.values().any(is_it) {
         return counted(StatusCode::CONFLICT, json!({"message": "Already exists"}));
     }
     books.made += 1;
     let id = books.made;
     let runner = listed(id, &wanted.name, &wanted.labels);
-    books.runners.insert(id, runner.clone());
+    books.runners.insert(id, (org, runner.clone()));
     let answer = json!({"runner": runner, "encoded_jit_config": configuration(id, &wanted.name)});
     counted(StatusCode::CREATED, answer)
 }
@@ -160,18 +174,20 @@ struct Asked {
     name: Option<String>,
 }
 
-async fn list(State(books): State<Books>, Query(asked): Query<Asked>) -> Response {
+async fn list(State(books): State<Books>, Path(org): Path<String>, Query(asked): Query<Asked>) -> Response {
     let books = kept(&books);
     let is_asked = |runner: &&Value| asked.name.as_ref().is_none_or(|name| runner["name"] == name.as_str());
-    let runners: Vec<&Value> = books.runners.values().filter(is_asked).collect();
+    let there = books.runners.values().filter(|(of, _)| *of == org).map(|(_, runner)| runner);
+    let runners: Vec<&Value> = there.filter(is_asked).collect();
     counted(StatusCode::OK, json!({"total_count": runners.len(), "runners": runners}))
 }
 
-async fn remove(State(books): State<Books>, Path((_org, id)): Path<(String, u64)>) -> Response {
+async fn remove(State(books): State<Books>, Path((org, id)): Path<(String, u64)>) -> Response {
     let mut books = kept(&books);
-    match books.runners.remove(&id) {
-        Some(runner) => {
-            let name = runner["name"].as_str().unwrap_or_default().to_owned();
+    let there = books.runners.get(&id).filter(|(of, _)| *of == org).map(|(_, runner)| name_of(runner));
+    match there {
+        Some(name) => {
+            books.runners.remove(&id);
             books.removed.push(name);
             counted(StatusCode::NO_CONTENT, Value::Null)
         }

@@ -23,6 +23,8 @@ struct Site {
     serve: Serve,
     github: GitHubServer,
     stage: PathBuf,
+    /// What stands in for the runner program.
+    program: String,
     _stage: tempfile::TempDir,
 }
 
@@ -60,7 +62,7 @@ ci = {{ system = "github", scope = "our-org", minimum_version = "2.329.0" }}
         github.url()
     );
     let serve = Serve::start_in(dir, &pools, Vec::new())?;
-    Ok(Site { serve, github, stage: stage.path().to_owned(), _stage: stage })
+    Ok(Site { serve, github, program, stage: stage.path().to_owned(), _stage: stage })
 }
 
 impl Site {
@@ -87,7 +89,11 @@ impl Site {
     }
 
     async fn claim(&self, workflow: &str) -> Result<String> {
-        let claim = self.serve.api().provision(workflow, "small", 1).await?;
+        self.claim_in("small", workflow).await
+    }
+
+    async fn claim_in(&self, pool: &str, workflow: &str) -> Result<String> {
+        let claim = self.serve.api().provision(workflow, pool, 1).await?;
         let id = claim["claim"].as_str().context("no claim")?.to_owned();
         until("the claim is ready", async || {
             Ok((self.serve.api().claim(&id).await?["state"] == "ready").then_some(()))
@@ -132,6 +138,38 @@ async fn register_job_register_again_job_and_deregister() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registration_is_taken_back_where_it_was_made_though_its_pool_moved_on() -> Result<()> {
+    let site = site().await?;
+    let pool = |scope: &str| {
+        let run_cmd = &site.program;
+        let ci = json!({"system": "github", "scope": scope});
+        json!({"backend": "local", "max": 1, "heartbeat_seconds": 1, "run_cmd": run_cmd, "ci": ci})
+    };
+    ensure!(site.serve.api().put("pools/own", pool("our-org")).await?.status == 200);
+    site.claim_in("own", "gh-1").await?;
+    let first = site.listening(1).await?;
+    ensure!(site.github.names_in("our-org") == [first.as_str()]);
+    ensure!(site.serve.api().put("pools/own", pool("new-org")).await?.status == 200);
+    // The next registration is made at the new place, and takes the last one back at the old.
+    std::fs::write(site.stage.join(format!("job-of-{first}")), "")?;
+    let second = site.listening(2).await?;
+    until("GitHub is told to forget the first", async || {
+        Ok((site.github.removed() == [first.clone()]).then_some(()))
+    })
+    .await?;
+    ensure!(site.github.names_in("new-org") == [second.as_str()]);
+    // A pool without a CI system takes back what it had made, too.
+    let mut without = pool("new-org");
+    without["ci"] = serde_json::Value::Null;
+    ensure!(site.serve.api().put("pools/own", without).await?.status == 200);
+    site.serve.api().release("gh-1").await?;
+    until("GitHub is told to forget the second", async || {
+        Ok((site.github.removed() == [first.clone(), second.clone()]).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_removes_ghosts_of_its_own_and_nobody_elses() -> Result<()> {
     let site = site().await?;
     site.claim("gh-1").await?;
@@ -143,7 +181,7 @@ async fn a_sweep_removes_ghosts_of_its_own_and_nobody_elses() -> Result<()> {
     let ghosts = [format!("mp-{installation}-r-gone-0.1.1"), format!("mp-{installation}-{runner}.0.1")];
     let others = ["mp-ffffff-r-gone-0.1.1", "laptop", &own];
     for name in ghosts.iter().map(String::as_str).chain(["mp-ffffff-r-gone-0.1.1", "laptop"]) {
-        site.github.has(name);
+        site.github.has("our-org", name);
     }
     site.serve.api().post("refresh?sweep=now", json!({})).await?.expect(200)?;
     let mut removed = site.github.removed();

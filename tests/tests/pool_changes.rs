@@ -2,27 +2,31 @@
 
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use motorpool_control::ports::backend::{
     Backend, BackendError, Backends, LaunchError, LaunchOrder, Machine, OwnedMachines,
 };
 use motorpool_control::ports::ci::CiSystems;
+use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SeededEntropy;
 use motorpool_control::ports::ledger::{
-    ClaimWrite, Deleted, Ledger, PoolRecord, PutUnused, RunnerWrite, Written,
+    ClaimWrite, Deleted, Ledger, LedgerError, PoolRecord, PoolWrite, RunnerWrite, Written,
 };
 use motorpool_control::{Caller, Control, Parts, RefusedKind, ServerSecret, Settings, SweepWish};
 use motorpool_domain::ladder::Rung;
 use motorpool_domain::pool::{BackendKind, Pool, Rules};
 use motorpool_domain::runner::{Decision, Presence, Removal, Runner, RunnerEvent, decide};
 use motorpool_domain::spec::{Spec, Want};
-use motorpool_domain::{Actor, AuditEntry, Owner, PoolName, Workflow};
-use motorpool_tests::world::{World, pool};
+use motorpool_domain::{Actor, AuditEntry, Owner, PoolName, Timestamp, Workflow};
+use motorpool_tests::world::{TurnedClock, World, pool};
 use motorpool_wire::api::{ClaimView, ProvisionRequest};
 use motorpool_wire::pool_settings::PoolSettings;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const HOST: Spec = Spec { cpu: 2, memory_mb: 2048 };
@@ -100,7 +104,7 @@ async fn without_its_pool(world: &World, count: u32) -> Result<(ClaimView, PoolN
     world.control.put_pool(&Caller::Operator, name.clone(), metal()?).await?;
     let request = serde_json::from_value(json!({"workflow": "gh-1", "pool": "own", "count": count}))?;
     let claim = world.control.provision(&Caller::Operator, request).await?;
-    ensure!(world.ledger.delete_pool(&name).await? == Deleted::Done);
+    ensure!(delete(world.ledger.as_ref(), &name).await? == Deleted::Done);
     Ok((claim, name))
 }
 
@@ -157,7 +161,7 @@ async fn a_ready_claim_whose_pool_was_deleted_ends_and_lets_go() -> Result<()> {
         let entry = entry(&world);
         let write = RunnerWrite { before: &before, after: &gone.after, look_at: None, entry: &entry };
         ensure!(world.ledger.write_runner(write).await? == Written::Done);
-        ensure!(world.ledger.delete_pool(&pool()?).await? == Deleted::Done);
+        ensure!(delete(world.ledger.as_ref(), &pool()?).await? == Deleted::Done);
         // Long past everything that could be due.
         world.clock.turn(Duration::from_secs(3600));
         world.refresh().await?;
@@ -249,8 +253,10 @@ impl Meddling {
 impl Backend for Meddling {
     async fn ladder(&self, pool: &Pool, want: &Want) -> Result<Vec<Rung>, BackendError> {
         let done = match &self.how {
-            Meddle::Put(to) => self.ledger.put_unused_pool(to).await.map(|put| put == PutUnused::Done),
-            Meddle::Delete(name) => self.ledger.delete_pool(name).await.map(|gone| gone == Deleted::Done),
+            Meddle::Put(to) => put_unused(self.ledger.as_ref(), to).await,
+            Meddle::Delete(name) => {
+                delete(self.ledger.as_ref(), name).await.map(|gone| gone == Deleted::Done)
+            }
         };
         assert!(done.expect("the ledger"), "{:?}", self.how);
         self.machines.ladder(pool, want).await
@@ -277,8 +283,86 @@ impl Backend for Meddling {
     }
 }
 
-/// Another control plane on the same books.
+async fn delete(ledger: &dyn Ledger, name: &PoolName) -> Result<Deleted, LedgerError> {
+    let seen = ledger.pool(name).await?.map_or(0, |record| record.rev);
+    ledger.delete_pool(name, seen).await
+}
+
+async fn put_unused(ledger: &dyn Ledger, pool: &Pool) -> Result<bool, LedgerError> {
+    let seen = ledger.pool(&pool.name).await?.map_or(0, |record| record.rev);
+    let write = PoolWrite { seen, rev: seen + 1, pool, only_unused: true };
+    Ok(ledger.write_pool(write).await? == Written::Done)
+}
+
+/// The machine would be looked for where it is not, and never ended.
+#[tokio::test]
+async fn inv_16_a_definition_decided_on_before_its_pool_moved_is_decided_anew() -> Result<()> {
+    let (name, operator) = (PoolName::parse("own")?, Caller::Operator);
+    let world = Arc::new(World::new(json!({})).await?);
+    world.control.put_pool(&operator, name.clone(), metal()?).await?;
+    let other = Arc::clone(&world);
+    let control = control_after(&world, async move {
+        let local = serde_json::from_value(json!({"backend": "local", "max": 3}))?;
+        other.control.put_pool(&Caller::Operator, PoolName::parse("own")?, local).await?;
+        let request = serde_json::from_value(json!({"workflow": "gh-1", "pool": "own"}))?;
+        other.control.provision(&Caller::Operator, request).await?;
+        Ok(())
+    });
+    let larger = PoolSettings { max: 11, ..metal()? };
+    let refused = control.put_pool(&operator, name.clone(), larger).await.err().context("it was taken")?;
+    ensure!(refused.kind == RefusedKind::Conflict && refused.message.contains("1 runner "), "{refused:?}");
+    let known = world.ledger.pool(&name).await?.context("the pool")?;
+    ensure!((known.pool.rules.backend, known.used) == (BackendKind::Local, 1), "{known:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_retirement_keeps_what_another_start_made_of_the_pool() -> Result<()> {
+    let world = Arc::new(World::new(json!({})).await?);
+    let other = Arc::clone(&world);
+    let control = control_after(&world, async move {
+        Ok(other.control.define_pools(&file(&[("small", metal()?.rules(HOST)?)])?).await?)
+    });
+    control.define_pools(&BTreeMap::new()).await?;
+    let known = record(&world).await?.pool;
+    ensure!(known.retired && known.rules.backend == BackendKind::BareMetal, "{known:?}");
+    Ok(())
+}
+
+/// A clock that is looked at between a read and the write that follows: the first time, somebody else acts in that moment.
+struct Moment {
+    clock: Arc<TurnedClock>,
+    somebody: Mutex<Option<BoxFuture<'static, Result<()>>>>,
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.clock.fmt(f)
+    }
+}
+
+impl Clock for Moment {
+    fn now(&self) -> Timestamp {
+        let somebody = self.somebody.lock().expect("nobody panicked").take();
+        if let Some(acts) = somebody {
+            acts.now_or_never().expect("nothing to wait for").expect("the other is served");
+        }
+        self.clock.now()
+    }
+}
+
+fn control_after(world: &World, somebody: impl Future<Output = Result<()>> + Send + 'static) -> Control {
+    let somebody = Mutex::new(Some(somebody.boxed()));
+    let clock = Moment { clock: Arc::clone(&world.clock), somebody };
+    control_with(world, Arc::clone(&world.machines) as _, Arc::new(clock))
+}
+
 fn control_over(world: &World, local: Arc<dyn Backend>) -> Control {
+    control_with(world, local, Arc::clone(&world.clock) as _)
+}
+
+/// Another control plane on the same books.
+fn control_with(world: &World, local: Arc<dyn Backend>, clock: Arc<dyn Clock>) -> Control {
     Control::new(Parts {
         ledger: Arc::clone(&world.ledger),
         queue: Arc::clone(&world.queue),
@@ -286,7 +370,7 @@ fn control_over(world: &World, local: Arc<dyn Backend>) -> Control {
             .with(BackendKind::Local, local)
             .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
         ci: CiSystems::default(),
-        clock: Arc::clone(&world.clock) as _,
+        clock,
         entropy: Arc::new(SeededEntropy::new(2)),
         doorbell: Arc::new(NoDoorbell),
         secret: ServerSecret::new(b"for tests"),

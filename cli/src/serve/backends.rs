@@ -107,7 +107,7 @@ mod tests {
         let known = |used| {
             let rules = Rules { backend: BackendKind::Ec2, ..rules.clone() };
             let name = PoolName::parse("gone").unwrap();
-            [PoolRecord { pool: Pool { name, source: Source::File, retired: true, rules }, used }]
+            [PoolRecord { pool: Pool { name, source: Source::File, retired: true, rules }, rev: 1, used }]
         };
         assert_eq!(needed(&file.pools, &known(0)), HashSet::from([BackendKind::Local]));
         assert_eq!(needed(&file.pools, &known(1)), HashSet::from([BackendKind::Local, BackendKind::Ec2]));

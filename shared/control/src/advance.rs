@@ -1,5 +1,5 @@
-//! `advance(claim)`: one idempotent use case that brings a claim as far as it gets now: drop what it lost, take idle runners,
-//! launch the shortfall, notice readiness or the end. It never waits; no claim depends on any one call of it.
+//! `advance(claim)`: one idempotent use case that brings a claim as far as it gets now: drop what it lost, take what is idle or on its
+//! way for nobody, launch the shortfall, notice readiness or the end. It never waits; no claim depends on any one call of it.
 
 use crate::control::Control;
 use crate::filling::Filling;
@@ -189,7 +189,7 @@ impl Control {
         Ok(LaunchedShort::Short { filling: Box::new(filling), reason, not_before })
     }
 
-    /// Takes what is idle and fits, those in `hand` first, and launches the rest.
+    /// Takes what is idle and fits, those in `hand` first, then what is on its way for nobody, and launches the rest.
     pub(crate) async fn gather(
         &self,
         pool: &Pool,
@@ -202,7 +202,11 @@ impl Control {
                 let not_before = filling.claim.launch_not_before;
                 Ok(LaunchedShort::Short { filling, reason, not_before })
             }
-            Picked::Short { filling, reason: _ } => self.launch_shortfall(pool, *filling).await,
+            Picked::Short { filling, reason: _ } => match self.adopt(pool, *filling).await? {
+                Some(filling) if filling.claim.short() == 0 => Ok(LaunchedShort::Enough(Box::new(filling))),
+                Some(filling) => self.launch_shortfall(pool, filling).await,
+                None => Ok(LaunchedShort::ClaimLost),
+            },
             Picked::ClaimLost => Ok(LaunchedShort::ClaimLost),
         }
     }

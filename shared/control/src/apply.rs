@@ -55,11 +55,7 @@ impl Control {
         for _ in 0..ATTEMPTS {
             match self.apply_as_read(pool, &current, event, who).await? {
                 AsRead::Applied(applied) => return Ok(applied),
-                AsRead::Lost { found }
-                    if found.epoch == current.epoch && found.state.name() == current.state.name() =>
-                {
-                    current = *found;
-                }
+                AsRead::Lost { found } if event.is_meant_for(&found, &current) => current = *found,
                 AsRead::Lost { .. } => return Ok(Applied::Overtaken),
             }
         }
@@ -93,7 +89,7 @@ impl Control {
         if after.state != RunnerState::Idle || before.state != RunnerState::Idle {
             self.act(pool, &after).await?;
         }
-        self.forget_registration(pool, before, &after).await;
+        self.forget_registration(before, &after).await;
         Ok(AsRead::Applied(Applied::Changed { before: Box::new(before.clone()), after: Box::new(after) }))
     }
 

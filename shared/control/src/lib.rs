@@ -2,6 +2,7 @@
 //! No HTTP, no DynamoDB, no process: those are adapters.
 
 mod act;
+mod adopt;
 mod advance;
 mod apply;
 mod audit;
@@ -25,6 +26,7 @@ mod runners;
 mod secrets;
 mod settle;
 mod sync;
+mod take;
 mod turn;
 mod views;
 mod why;

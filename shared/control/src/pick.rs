@@ -2,16 +2,12 @@
 
 use crate::control::Control;
 use crate::filling::Filling;
-use crate::ports::doorbell::Bell;
-use crate::ports::ledger::{RunnerWrite, Taken};
 use crate::ports::queue::{MAX_RECEIVES, QueueName, Received};
 use crate::refused::Refused;
-use motorpool_domain::claim::{Claim, Member};
+use crate::take::Candidate;
+use motorpool_domain::claim::Claim;
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{
-    Announced, Change, Decision, Hold, Runner, RunnerEvent, announced, decide, next_look,
-};
-use motorpool_domain::{Actor, AuditEntry, Timestamp};
+use motorpool_domain::runner::{Announced, announced};
 use motorpool_wire::queue::IdleNotice;
 use std::time::Duration;
 
@@ -29,18 +25,6 @@ pub(crate) enum Picked {
 const VISIBILITY: Duration = Duration::from_secs(30);
 /// The end of a walk through a queue full of runners that do not fit.
 const LONGEST_WALK: usize = 1_000;
-
-enum Candidate {
-    Taken {
-        claim: Box<Claim>,
-        runner: Box<Runner>,
-    },
-    /// The message says nothing true any more.
-    Stale,
-    /// True, but not for this claim.
-    Unfit(String),
-    ClaimLost,
-}
 
 impl Control {
     /// Notices of idle runners, at most as many as the claim lacks. Who receives them has them to itself for a while.
@@ -142,75 +126,5 @@ impl Control {
             Announced::NotNow(why) => Ok(Candidate::Unfit(why)),
             Announced::Stale => Ok(Candidate::Stale),
         }
-    }
-
-    async fn take(
-        &self,
-        pool: &Pool,
-        filling: &Filling,
-        runner: &Runner,
-        now: Timestamp,
-    ) -> Result<Candidate, Refused> {
-        let claim = &filling.claim;
-        let hold = Hold { claim: claim.id.clone(), warm: true, max_runtime: claim.ask.max_runtime };
-        let change = match decide(runner, &RunnerEvent::Taken { hold }, &pool.rules, now) {
-            Decision::Change(change) => change,
-            Decision::Refuse(_) | Decision::Stay => return Ok(Candidate::Stale),
-        };
-        let Change { after: taken, why } = *change;
-        let member = Member { runner: runner.id.clone(), epoch: runner.epoch, warm: true };
-        let gained = claim.gaining([member]);
-        let who = Actor::Owner(claim.key.owner.clone());
-        let entry = |what: &str, from: String, to: String, why: String| AuditEntry {
-            at: now,
-            who: who.clone(),
-            what: what.to_owned(),
-            from: Some(from),
-            to: Some(to),
-            why,
-        };
-        let runner_entry = entry(
-            "transition",
-            format!("{}@{}", runner.state.name(), runner.epoch),
-            format!("{}@{}", taken.state.name(), taken.epoch),
-            why,
-        );
-        let claim_entry = entry(
-            "took an idle runner",
-            claim.state.as_str().to_owned(),
-            gained.state.as_str().to_owned(),
-            format!("{} was idle and fits", runner.id),
-        );
-        let outcome = self
-            .ledger
-            .take_idle(
-                filling.gain(&gained, &claim_entry),
-                RunnerWrite {
-                    before: runner,
-                    after: &taken,
-                    look_at: next_look(&taken, &pool.rules.limits, now),
-                    entry: &runner_entry,
-                },
-            )
-            .await?;
-        Ok(match outcome {
-            Taken::Done => {
-                tracing::info!(claim = %claim.id, runner = %runner.id, pool = %pool.name, "a claim took an idle runner");
-                self.ring(Bell::Runner(runner.id.clone()));
-                self.ring(Bell::Claim(claim.id.clone()));
-                Candidate::Taken { claim: Box::new(gained), runner: Box::new(taken) }
-            }
-            Taken::ClaimLost => Candidate::ClaimLost,
-            Taken::RunnerLost { found: Some(found) } => {
-                match announced(&found, runner.epoch, &pool.rules.limits, now) {
-                    // Something else than its state was written meanwhile.
-                    Announced::Takeable | Announced::NotNow(_) => {
-                        Candidate::Unfit(format!("{} was changed at the same moment", runner.id))
-                    }
-                    Announced::Stale => Candidate::Stale,
-                }
-            }
-            Taken::RunnerLost { found: None } => Candidate::Stale,
-        })
     }
 }

@@ -1,14 +1,18 @@
-//! Defines pools: from the pools file at start, or over the API. A pool in use is retired, not deleted, and keeps its backend.
+//! Defines pools: from the pools file at start, or over the API. A pool in use is retired, not deleted, and keeps its backend. Of two who
+//! define one pool at the same moment, each decides on what the other left.
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::ledger::{Deleted, Page, PoolRecord, PutUnused, Subject, WhichClaims};
+use crate::ports::ledger::{Deleted, Page, PoolRecord, PoolWrite, Subject, WhichClaims, Written};
 use crate::refused::Refused;
-use motorpool_domain::pool::{Dispatch, Moved, Pool, Rules, RulesChange, Source, decide_change};
+use motorpool_domain::pool::{Dispatch, Moved, Pool, PoolChange, Rules, Source, decide_change, next_rev};
 use motorpool_domain::{AuditEntry, PoolName};
 use motorpool_wire::api::{PoolView, PoolsPage};
 use motorpool_wire::pool_settings::PoolSettings;
 use std::collections::BTreeMap;
+
+/// How often a definition that lost to another is decided anew.
+const ATTEMPTS: usize = 8;
 
 impl Control {
     /// The pools of the file are as the file says; one that is no longer in it is retired. A file that can't hold changes nothing.
@@ -32,7 +36,7 @@ impl Control {
                 tracing::warn!(pool = %pool.name, warning, "a pool's settings do not go well together");
             }
         }
-        for PoolRecord { pool, used } in self.ledger.pools().await? {
+        for PoolRecord { pool, used, rev: _ } in self.ledger.pools().await? {
             // One that was defined over the API can be changed only while there is a server, which also has its machines to end.
             if pool.source == Source::Api
                 && !pool.retired
@@ -46,7 +50,7 @@ impl Control {
             }
             if pool.source == Source::File && !pool.retired && !defined.contains_key(&pool.name) {
                 tracing::warn!(pool = %pool.name, "a pool is no longer in the pools file, and is retired");
-                self.ledger.put_pool(&Pool { retired: true, ..pool }).await?;
+                self.retire(&pool.name).await?;
             }
         }
         Ok(())
@@ -59,14 +63,11 @@ impl Control {
         settings: PoolSettings,
     ) -> Result<PoolView, Refused> {
         caller.must_be_operator("define a pool")?;
-        if let Some(known) = self.ledger.pool(&name).await?
-            && known.pool.source == Source::File
-            && !known.pool.retired
-        {
-            return Err(defined_by_file(&name));
-        }
         let rules = self.supported_rules(settings)?;
         let pool = Pool { name, source: Source::Api, retired: false, rules };
+        if let Some(refused) = self.refused_change(&pool).await? {
+            return Err(refused);
+        }
         let doubts = self.must_be_launchable(&pool).await?;
         self.define(caller, &pool).await?;
         let mut view = self.view_pool(caller, &pool.name).await?;
@@ -89,62 +90,96 @@ impl Control {
 
     pub async fn delete_pool(&self, caller: &Caller, name: &PoolName) -> Result<(), Refused> {
         caller.must_be_operator("delete a pool")?;
-        let record = self.pool_record(name).await?;
-        if record.pool.source == Source::File && !record.pool.retired {
-            return Err(defined_by_file(name));
+        for _ in 0..ATTEMPTS {
+            let record = self.pool_record(name).await?;
+            if record.pool.source == Source::File && !record.pool.retired {
+                return Err(defined_by_file(name));
+            }
+            let open = self.ledger.list_claims(name, WhichClaims::Open, Page::first(1)).await?;
+            if let Some(claim) = open.items.first() {
+                return Err(Refused::conflict(
+                    format!("pool {name} still has open claims, such as {}", claim.id),
+                    "release them first: `motorpool claims --pool …`",
+                ));
+            }
+            match self.ledger.delete_pool(name, record.rev).await? {
+                Deleted::Done => return Ok(()),
+                Deleted::Missing | Deleted::Changed => {}
+                Deleted::InUse { used } => {
+                    return Err(Refused::conflict(
+                        format!("pool {name} still has {used} runners"),
+                        "release or remove them first: `motorpool runners --pool …`",
+                    ));
+                }
+            }
         }
-        let open = self.ledger.list_claims(name, WhichClaims::Open, Page::first(1)).await?;
-        if let Some(claim) = open.items.first() {
-            return Err(Refused::conflict(
-                format!("pool {name} still has open claims, such as {}", claim.id),
-                "release them first: `motorpool claims --pool …`",
-            ));
-        }
-        match self.ledger.delete_pool(name).await? {
-            Deleted::Done => Ok(()),
-            Deleted::Missing => self.pool_record(name).await.map(|_| ()),
-            Deleted::InUse { used } => Err(Refused::conflict(
-                format!("pool {name} still has {used} runners"),
-                "release or remove them first: `motorpool runners --pool …`",
-            )),
-        }
+        Err(Refused::contended(&format!("pool {name}")))
     }
 
-    /// Why the pool can't be changed so while its runners live.
+    /// Why the pool can't be changed so, as it is now.
     pub(crate) async fn refused_change(&self, pool: &Pool) -> Result<Option<Refused>, Refused> {
-        let Some(known) = self.ledger.pool(&pool.name).await? else { return Ok(None) };
-        Ok(match decide_change(&known.pool.rules, &pool.rules, known.used) {
-            RulesChange::AtOnce | RulesChange::OnlyUnused(_) => None,
-            RulesChange::InUse { moved, runners } => Some(in_the_way(pool, moved, runners)),
-        })
+        let known = self.ledger.pool(&pool.name).await?;
+        Ok(known.and_then(|known| refusal(pool, decide_change(&known.pool, pool, known.used))))
     }
 
     async fn define(&self, caller: &Caller, pool: &Pool) -> Result<(), Refused> {
-        let known = self.ledger.pool(&pool.name).await?;
-        if known.as_ref().is_some_and(|known| known.pool == *pool) {
-            return Ok(());
+        for _ in 0..ATTEMPTS {
+            let known = self.ledger.pool(&pool.name).await?;
+            let change = known.as_ref().map(|known| decide_change(&known.pool, pool, known.used));
+            if let Some(refused) = change.and_then(|change| refusal(pool, change)) {
+                return Err(refused);
+            }
+            if change == Some(PoolChange::Nothing) {
+                return Ok(());
+            }
+            let only_unused = matches!(change, Some(PoolChange::OnlyUnused(_)));
+            if self.write_as_seen(known.as_ref(), pool, only_unused).await? {
+                let what = if known.is_some() { "pool changed" } else { "pool defined" };
+                return self.note_definition(caller, pool, what).await;
+            }
         }
-        let change = known.as_ref().map(|known| decide_change(&known.pool.rules, &pool.rules, known.used));
-        match change {
-            None | Some(RulesChange::AtOnce) => self.ledger.put_pool(pool).await?,
-            Some(RulesChange::OnlyUnused(moved)) => match self.ledger.put_unused_pool(pool).await? {
-                PutUnused::Done => {}
-                PutUnused::InUse { used } => return Err(in_the_way(pool, moved, used)),
-            },
-            Some(RulesChange::InUse { moved, runners }) => return Err(in_the_way(pool, moved, runners)),
+        Err(Refused::contended(&format!("pool {}", pool.name)))
+    }
+
+    /// Unless the file of another start, or the API, has it again by now.
+    async fn retire(&self, name: &PoolName) -> Result<(), Refused> {
+        for _ in 0..ATTEMPTS {
+            let Some(known) = self.ledger.pool(name).await? else { return Ok(()) };
+            if known.pool.source != Source::File || known.pool.retired {
+                return Ok(());
+            }
+            let retired = Pool { retired: true, ..known.pool.clone() };
+            if self.write_as_seen(Some(&known), &retired, false).await? {
+                return Ok(());
+            }
         }
+        Err(Refused::contended(&format!("pool {name}")))
+    }
+
+    /// Whether the pool was still as it was read, and so was written.
+    async fn write_as_seen(
+        &self,
+        known: Option<&PoolRecord>,
+        pool: &Pool,
+        only_unused: bool,
+    ) -> Result<bool, Refused> {
+        let seen = known.map_or(0, |known| known.rev);
+        let write = PoolWrite { seen, rev: next_rev(seen, self.now()), pool, only_unused };
+        Ok(match self.ledger.write_pool(write).await? {
+            Written::Done => true,
+            Written::Lost { .. } | Written::Missing => false,
+        })
+    }
+
+    async fn note_definition(&self, caller: &Caller, pool: &Pool, what: &str) -> Result<(), Refused> {
+        let Rules { max, min_idle, backend, .. } = &pool.rules;
         let entry = AuditEntry {
             at: self.now(),
             who: caller.actor(),
-            what: if known.is_some() { "pool changed" } else { "pool defined" }.to_owned(),
+            what: what.to_owned(),
             from: None,
             to: None,
-            why: format!(
-                "max {}, min_idle {}, backend {}",
-                pool.rules.max,
-                pool.rules.min_idle,
-                pool.rules.backend.name()
-            ),
+            why: format!("max {max}, min_idle {min_idle}, backend {}", backend.name()),
         };
         Ok(self.ledger.note(&Subject::Pool(pool.name.clone()), &entry).await?)
     }
@@ -165,7 +200,7 @@ impl Control {
     fn must_be_supported(&self, rules: &Rules) -> Result<(), Refused> {
         self.backend(rules.backend)?.accepts(rules)?;
         if let Some(binding) = &rules.ci {
-            self.ci_system(binding)?;
+            self.ci_system(binding.system)?;
         }
         match rules.dispatch {
             Dispatch::Claim => Ok(()),
@@ -186,6 +221,14 @@ fn defined_by_file(name: &PoolName) -> Refused {
         format!("pool {name} is defined in the pools file"),
         "change it there, and restart the control plane",
     )
+}
+
+fn refusal(pool: &Pool, change: PoolChange) -> Option<Refused> {
+    match change {
+        PoolChange::Nothing | PoolChange::AtOnce | PoolChange::OnlyUnused(_) => None,
+        PoolChange::OfTheFile => Some(defined_by_file(&pool.name)),
+        PoolChange::InUse { moved, runners } => Some(in_the_way(pool, moved, runners)),
+    }
 }
 
 fn in_the_way(pool: &Pool, moved: Moved, runners: u32) -> Refused {

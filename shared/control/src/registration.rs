@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::ports::ci::{Ci, CiError, CiTrouble, ListedRunner, RegistrationOrder};
 use crate::refused::{Refused, RefusedKind, chain};
 use motorpool_domain::Actor;
-use motorpool_domain::ci::{CiBinding, Registration, is_ghost, named, registration_name};
+use motorpool_domain::ci::{CiBinding, CiSystem, Registration, is_ghost, named, registration_name};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, RunnerEvent};
 use motorpool_wire::agent::{RegistrationAnswer, RegistrationRequest};
@@ -43,18 +43,23 @@ impl Control {
                 "sync first; it says what should be",
             ));
         };
-        let ci = self.ci_system(binding)?;
+        let ci = self.ci_system(binding.system)?;
         let claim = self.claim_record(&hold.claim).await?;
         let name = registration_name(&self.secret.installation(), id, *epoch, *count);
         let order = RegistrationOrder { binding, name: &name, label, workflow: claim.key.workflow.as_str() };
         let registered = ci.register(&order).await?;
-        let registration = Registration { name: name.clone(), id: registered.id.clone() };
-        let event = RunnerEvent::RegistrationIssued { registration };
+        let registration = Registration {
+            system: binding.system,
+            scope: binding.scope.clone(),
+            name: name.clone(),
+            id: registered.id,
+        };
+        let event = RunnerEvent::RegistrationIssued { registration: registration.clone() };
         match self.apply(&pool, &runner, &event, &Actor::Runner(id.clone())).await? {
             Applied::Changed { .. } | Applied::Stayed => {}
             Applied::Refused(_) | Applied::Overtaken => {
                 // Its hold ended meanwhile: nobody may use what was just made.
-                self.take_back(ci, binding, &registered.id).await;
+                self.take_back(&registration).await;
                 return Err(Refused::conflict(
                     format!("runner {id} is no longer held for {label}"),
                     "sync first; it says what should be",
@@ -67,39 +72,35 @@ impl Control {
     }
 
     /// What the record no longer names, the CI system should not list. Losing this costs nothing but time: the sweep finds it.
-    pub(crate) async fn forget_registration(&self, pool: &Pool, before: &Runner, after: &Runner) {
-        let (Some(old), Some(binding)) = (&before.registration, &pool.rules.ci) else { return };
-        if after.registration.as_ref() == Some(old) {
-            return;
-        }
-        match self.ci_system(binding) {
-            Ok(ci) => self.take_back(ci, binding, &old.id).await,
-            Err(error) => {
-                tracing::warn!(runner = %after.id, error = chain(&error), "a registration can't be taken back")
-            }
+    pub(crate) async fn forget_registration(&self, before: &Runner, after: &Runner) {
+        if let Some(old) = &before.registration
+            && after.registration.as_ref() != Some(old)
+        {
+            self.take_back(old).await;
         }
     }
 
     /// Removes what the CI system still lists of runners that are over.
     pub(crate) async fn sweep_registrations(&self, pool: &Pool) -> Result<(), Refused> {
         let Some(binding) = &pool.rules.ci else { return Ok(()) };
-        let ci = self.ci_system(binding)?;
+        let (system, scope) = (binding.system, &binding.scope);
+        let ci = self.ci_system(system)?;
         let installation = self.secret.installation();
-        let listed = ci.list(binding, &format!("mp-{installation}-")).await?;
+        let listed = ci.list(scope, &format!("mp-{installation}-")).await?;
         for ListedRunner { id, name, busy } in listed {
             let Some((runner, epoch)) = named(&installation, &name) else { continue };
             let record = self.ledger.runner(&runner).await?;
             if is_ghost(record.as_ref(), epoch) {
                 tracing::info!(%runner, name, busy, "the CI system lists a runner that is over, and is told to forget it");
-                self.take_back(ci, binding, &id).await;
+                self.take_back(&Registration { system, scope: scope.clone(), name, id }).await;
             }
         }
         Ok(())
     }
 
-    pub(crate) fn ci_system(&self, binding: &CiBinding) -> Result<&Arc<dyn Ci>, Refused> {
-        self.ci.get(binding.system).ok_or_else(|| {
-            let system = binding.system.name();
+    pub(crate) fn ci_system(&self, system: CiSystem) -> Result<&Arc<dyn Ci>, Refused> {
+        self.ci.get(system).ok_or_else(|| {
+            let system = system.name();
             Refused::invalid(
                 format!("this control plane has no credentials for {system}"),
                 format!("give it a [{system}] table, or leave the pool's ci out"),
@@ -110,7 +111,7 @@ impl Control {
     pub(crate) fn ci_view(&self, binding: &CiBinding) -> CiView {
         let ci = self.ci.get(binding.system);
         let rate = ci.and_then(|ci| ci.rate());
-        let trouble = ci.and_then(|ci| ci.trouble(binding));
+        let trouble = ci.and_then(|ci| ci.trouble(&binding.scope));
         CiView {
             system: binding.system,
             scope: binding.scope.clone(),
@@ -124,13 +125,19 @@ impl Control {
         }
     }
 
-    async fn take_back(&self, ci: &Arc<dyn Ci>, binding: &CiBinding, id: &str) {
-        if let Err(error) = ci.remove(binding, id).await {
+    async fn take_back(&self, registration: &Registration) {
+        let Registration { system, scope, name, id } = registration;
+        let told = match self.ci_system(*system) {
+            Ok(ci) => ci.remove(scope, id).await.map_err(|error| chain(&error)),
+            Err(error) => Err(chain(&error)),
+        };
+        if let Err(error) = told {
             tracing::warn!(
-                system = binding.system.name(),
-                id,
-                error = chain(&error),
-                "the CI system could not be told to forget a runner; the sweep tells it again"
+                system = system.name(),
+                scope,
+                name,
+                error,
+                "the CI system could not be told to forget a runner; the sweep of a pool there tells it again"
             );
         }
     }

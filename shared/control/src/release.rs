@@ -21,10 +21,8 @@ impl Control {
         let mut also = Vec::new();
         for claim in open {
             self.release_one(caller, &claim).await?;
-            if claim.waiting() {
-                // Who waited behind it may be next.
-                self.offer_to_waiting(&claim.key.pool).await?;
-            }
+            // Who waited behind it may be next, and what was on its way for it is anybody's.
+            self.offer_to_waiting(&claim.key.pool).await?;
             if claim.id != first_id {
                 also.push(claim.id);
             }

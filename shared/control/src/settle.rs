@@ -4,7 +4,7 @@ use crate::apply::Applied;
 use crate::control::Control;
 use crate::refused::Refused;
 use motorpool_domain::claim::{Claim, ClaimState};
-use motorpool_domain::runner::RunnerEvent;
+use motorpool_domain::runner::{Runner, RunnerEvent};
 use motorpool_domain::{Actor, RunnerId};
 
 impl Control {
@@ -27,13 +27,17 @@ impl Control {
         let ids: Vec<RunnerId> = claim.members.iter().map(|member| member.runner.clone()).collect();
         let event = RunnerEvent::Release { why };
         for (member, runner) in claim.members.iter().zip(self.ledger.runners(&ids).await?) {
-            let Some(runner) = runner.filter(|r| r.epoch == member.epoch && r.held_by(&claim.id)) else {
-                continue;
-            };
+            let is_its = |runner: &Runner| runner.epoch == member.epoch && runner.held_by(&claim.id);
+            let Some(runner) = runner.filter(is_its) else { continue };
             match self.apply(&pool, &runner, &event, &Actor::Control).await? {
                 Applied::Changed { .. } | Applied::Stayed | Applied::Refused(_) => {}
-                // Its state is another now: the claim stays unsettled, and the next pass looks again.
-                Applied::Overtaken => return Ok(()),
+                Applied::Overtaken => {
+                    let now = self.ledger.runner(&runner.id).await?;
+                    if now.is_some_and(|now| is_its(&now)) {
+                        // Its state is another now: the claim stays unsettled, and the next pass looks again.
+                        return Ok(());
+                    }
+                }
             }
         }
         self.wrote_claim(claim, &claim.settled(), "let go of its runners", "it has ended").await?;

@@ -20,7 +20,7 @@ impl Control {
         record: &PoolRecord,
         claim: &Claim,
     ) -> Result<Option<String>, Refused> {
-        let PoolRecord { pool, used } = record;
+        let PoolRecord { pool, used, rev: _ } = record;
         let lacked = self.lacked_before(pool, claim).await?;
         if lacked == 0 {
             return Ok(None);

@@ -112,7 +112,7 @@ impl Control {
     }
 
     pub(crate) async fn pool_view(&self, record: &PoolRecord) -> Result<PoolView, Refused> {
-        let PoolRecord { pool, used } = record;
+        let PoolRecord { pool, used, rev: _ } = record;
         let mut counts = BTreeMap::new();
         for state in StateName::ALL.into_iter().filter(|state| state.live()) {
             let count = self.ledger.count_runners(&pool.name, state, COUNTED).await?;

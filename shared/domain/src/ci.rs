@@ -82,6 +82,9 @@ impl CiBinding {
 /// What the CI system knows a runner by, for one job or for as long as it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
+    /// Where it was made: its pool may have moved on.
+    pub system: CiSystem,
+    pub scope: String,
     pub name: String,
     /// The CI system's own.
     pub id: String,

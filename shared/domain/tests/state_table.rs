@@ -5,7 +5,9 @@ mod samples;
 
 use motorpool_domain::Timestamp;
 use motorpool_domain::pool::Clean;
-use motorpool_domain::runner::{Credential, Decision, Refusal, RunnerEvent, RunnerState, StateName, decide};
+use motorpool_domain::runner::{
+    Credential, Decision, Refusal, Runner, RunnerEvent, RunnerState, StateName, decide,
+};
 use samples::{NOW, events, in_state, intent, rules};
 use std::time::Duration;
 
@@ -97,9 +99,16 @@ fn inv_13_a_kept_machine_that_joins_is_cleaned_before_it_is_idle() {
 
 #[test]
 fn inv_13_a_machine_that_its_holder_may_have_used_before_it_was_ready_is_not_new() {
-    let mut held = in_state(StateName::Created, false);
-    held.credential = Some(Credential { token_sha256: "a hash".to_owned(), machine_id: "m".to_owned() });
-    for (clean, next) in [(Clean::Cleanup, StateName::Resetting), (Clean::Replace, StateName::Terminating)] {
+    let held = in_state(StateName::Created, false);
+    let credential = Some(Credential { token_sha256: "a hash".to_owned(), machine_id: "m".to_owned() });
+    let joined = Runner { credential, ..held.clone() };
+    // An operator has its agent join anew.
+    let had_joined = Runner { boot_id: Some("boot-1".to_owned()), ..held };
+    for (held, clean, next) in [
+        (&joined, Clean::Cleanup, StateName::Resetting),
+        (&joined, Clean::Replace, StateName::Terminating),
+        (&had_joined, Clean::Cleanup, StateName::Resetting),
+    ] {
         let mut runner = held.clone();
         for event in [RunnerEvent::Release { why: String::new() }, RunnerEvent::Ready { until: None }] {
             let Decision::Change(change) = decide(&runner, &event, &rules(clean), NOW) else {

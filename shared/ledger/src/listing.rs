@@ -8,7 +8,7 @@ use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, PoolName, RunnerId};
 
 use crate::keys::{LOG, padded};
-use crate::places::{self, OPEN, SHORT, STARTING};
+use crate::places::{self, FOR_NOBODY, OPEN, SHORT, STARTING};
 
 /// What comes before and after every character of an id.
 const BEFORE_ALL: &str = "!";
@@ -183,7 +183,7 @@ fn is_live(state: &str) -> bool {
 }
 
 fn is_runner(id: &str) -> bool {
-    RunnerId::parse(id).is_ok()
+    RunnerId::parse(id.strip_prefix(FOR_NOBODY).unwrap_or(id)).is_ok()
 }
 
 fn is_time(at: &str) -> bool {

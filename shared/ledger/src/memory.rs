@@ -8,13 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken,
+    LedgerError, Listed, Opened, Page, PoolRecord, PoolWrite, RefreshMemory, RunnerWrite, Subject, Taken,
     WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
 use motorpool_domain::ladder::Shortage;
-use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
 
@@ -39,25 +38,20 @@ impl MemoryLedger {
 
 #[async_trait]
 impl Ledger for MemoryLedger {
-    async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError> {
+    async fn write_pool(&self, write: PoolWrite<'_>) -> Result<Written<PoolRecord>, LedgerError> {
         let mut state = self.state();
-        let used = state.pools.get(&pool.name).map_or(0, |record| record.used);
-        state.pools.insert(pool.name.clone(), PoolRecord { pool: pool.clone(), used });
-        Ok(())
-    }
-
-    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError> {
-        let mut state = self.state();
-        match state.pools.get(&pool.name) {
-            Some(PoolRecord { pool: known, used }) if *used > 0 && known != pool => {
-                Ok(PutUnused::InUse { used: *used })
-            }
-            Some(PoolRecord { used, .. }) if *used > 0 => Ok(PutUnused::Done),
-            Some(_) | None => {
-                state.pools.insert(pool.name.clone(), PoolRecord { pool: pool.clone(), used: 0 });
-                Ok(PutUnused::Done)
-            }
+        let PoolWrite { seen, rev, pool, only_unused } = write;
+        let found = state.pools.get(&pool.name);
+        let used = found.map_or(0, |record| record.used);
+        if found.map_or(0, |record| record.rev) == seen && (used == 0 || !only_unused) {
+            state.pools.insert(pool.name.clone(), PoolRecord { pool: pool.clone(), rev, used });
+            return Ok(Written::Done);
         }
+        Ok(match found {
+            Some(found) if write.made(found) => Written::Done,
+            Some(found) => Written::Lost { found: found.clone() },
+            None => Written::Missing,
+        })
     }
 
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {
@@ -68,10 +62,11 @@ impl Ledger for MemoryLedger {
         Ok(self.state().pools.values().cloned().collect())
     }
 
-    async fn delete_pool(&self, name: &PoolName) -> Result<Deleted, LedgerError> {
+    async fn delete_pool(&self, name: &PoolName, seen: u64) -> Result<Deleted, LedgerError> {
         let mut state = self.state();
         match state.pools.get(name) {
             None => Ok(Deleted::Missing),
+            Some(PoolRecord { rev, .. }) if *rev != seen => Ok(Deleted::Changed),
             Some(PoolRecord { used, .. }) if *used > 0 => Ok(Deleted::InUse { used: *used }),
             Some(_) => {
                 state.pools.remove(name);
@@ -182,10 +177,10 @@ impl Ledger for MemoryLedger {
     async fn take_idle(&self, claim: ClaimGain<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError> {
         let mut state = self.state();
         let taken = match (state.runner(&runner.before.id), state.claim(&claim.write.before.id)) {
-            (found, Some(in_claim)) if repeats::taken_before(found, in_claim, runner.before) => {
+            (found, Some(in_claim)) if repeats::taken_before(found, in_claim, claim.write, runner) => {
                 Some(Taken::Done)
             }
-            (Some(found), _) if !is_still(found, runner.before) || found.state.name() != StateName::Idle => {
+            (Some(found), _) if !is_still(found, runner.before) || !found.state.is_free() => {
                 Some(Taken::RunnerLost { found: Some(Box::new(found.clone())) })
             }
             (None, _) => Some(Taken::RunnerLost { found: None }),

@@ -47,10 +47,25 @@ pub(crate) fn claim_due(claim: &Claim, written_at: Timestamp) -> Option<Timestam
     }
 }
 
+/// Before the id of a runner that is on its way for nobody: so it comes before those that somebody holds.
+pub(crate) const FOR_NOBODY: &str = "+";
+
 pub(crate) fn runner_place(runner: &Runner) -> Place {
     let Runner { pool, id, .. } = runner;
+    let first = match runner.state {
+        RunnerState::Created { hold: None, .. } => FOR_NOBODY,
+        RunnerState::Created { hold: Some(_), .. }
+        | RunnerState::Resetting { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => "",
+    };
     match runner.state.name().live() {
-        true => Place { list: live_runners(pool), sk: format!("{}#{id}", runner.state.name()) },
+        true => Place { list: live_runners(pool), sk: format!("{}#{first}{id}", runner.state.name()) },
         false => Place { list: ended_runners(pool), sk: format!("{}#{id}", padded(runner.entered_at)) },
     }
 }

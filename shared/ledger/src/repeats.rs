@@ -3,17 +3,28 @@
 
 use std::collections::BTreeSet;
 
-use motorpool_control::ports::ledger::{IntentsWrite, LedgerError, RunnerWrite};
+use motorpool_control::ports::ledger::{ClaimWrite, IntentsWrite, LedgerError, RunnerWrite};
 use motorpool_domain::claim::Claim;
 use motorpool_domain::runner::Runner;
 
 /// A transaction's size: a launch is one call to the provider.
 const MOST_INTENTS: usize = 25;
 
-/// The claim already has the runner in that epoch, and both records say so. Nobody else could have written that.
-pub(crate) fn taken_before(runner: Option<&Runner>, claim: &Claim, before: &Runner) -> bool {
-    runner.is_some_and(|found| found.epoch == before.epoch && found.held_by(&claim.id))
-        && claim.members.iter().any(|member| member.runner == before.id && member.epoch == before.epoch)
+/// The claim has the runner in that epoch, both records say so, and it had not when the write was decided on. Nobody else could have
+/// written that.
+pub(crate) fn taken_before(
+    found: Option<&Runner>,
+    found_claim: &Claim,
+    claim: ClaimWrite<'_>,
+    runner: RunnerWrite<'_>,
+) -> bool {
+    let RunnerWrite { before, .. } = runner;
+    let lists = |claim: &Claim| {
+        claim.members.iter().any(|member| member.runner == before.id && member.epoch == before.epoch)
+    };
+    found.is_some_and(|found| found.epoch == before.epoch && found.held_by(&found_claim.id))
+        && lists(found_claim)
+        && !lists(claim.before)
 }
 
 /// The record is of the same launch: a launch's id is fresh, and its intents were written all together.

@@ -19,8 +19,8 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, RunnerWrite, Taken,
-    Written,
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, PoolWrite,
+    RunnerWrite, Taken, Written,
 };
 use motorpool_domain::claim::{Ask, Claim, ClaimKey, Member};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
@@ -213,7 +213,8 @@ impl World {
             .with_initial_backoff(Duration::from_millis(1));
         let config = engine.config().to_builder().http_client(faults.clone()).retry_config(retry).build();
         let ledger = DynamoLedger::new(Client::from_conf(config), TABLE.to_owned());
-        ledger.put_pool(&pool()?).await?;
+        let write = PoolWrite { seen: 0, rev: 1, pool: &pool()?, only_unused: false };
+        assert_eq!(ledger.write_pool(write).await?, Written::Done);
         let world = Self { client: engine, ledger, faults, runner: intent("r-1")? };
         assert_eq!(world.launch(&world.runner).await?, IntentsWritten::Done);
         Ok(world)

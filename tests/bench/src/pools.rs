@@ -2,7 +2,7 @@
 
 use crate::clock::now;
 use anyhow::{Context, Result};
-use motorpool_control::ports::ledger::Ledger;
+use motorpool_control::ports::ledger::{Ledger, PoolWrite};
 use motorpool_domain::pool::{Pool, Source};
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
@@ -55,7 +55,8 @@ async fn seed(dir: &TempDir, runners: usize, pools: usize) -> Result<Vec<RunnerI
         let settings: PoolSettings =
             serde_json::from_value(json!({"backend": "bare_metal", "clean": "keep"}))?;
         let rules = settings.rules(Spec { cpu: 2, memory_mb: 2048 })?;
-        ledger.put_pool(&Pool { name: pool.clone(), source: Source::File, retired: false, rules }).await?;
+        let defined = Pool { name: pool.clone(), source: Source::File, retired: false, rules };
+        ledger.write_pool(PoolWrite { seen: 0, rev: 1, pool: &defined, only_unused: false }).await?;
         let here = (runners - number * POOL_MAX).min(POOL_MAX);
         let made = (0..here).map(|number| seeded::idle(&pool, number, true, 10 * HOUR, now()));
         let made: Vec<Runner> = made.collect::<Result<_>>()?;

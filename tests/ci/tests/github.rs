@@ -37,9 +37,9 @@ async fn every_request_fits_githubs_description() {
         let registered = client.register(&order(&binding, &label)).await.expect(scope);
         assert!(registered.id.parse::<u64>().is_ok(), "{scope}: the answer's own id");
         assert!(!registered.secret.expose_secret().is_empty(), "{scope}");
-        let listed = client.list(&binding, "").await.expect(scope);
+        let listed = client.list(&binding.scope, "").await.expect(scope);
         assert!(!listed.is_empty(), "{scope}: the description's own example has runners");
-        client.remove(&binding, &registered.id).await.expect(scope);
+        client.remove(&binding.scope, &registered.id).await.expect(scope);
     }
 }
 
@@ -82,6 +82,6 @@ async fn the_client_reports_a_rejection() {
         ..GitHubConfig::new(Credentials::Token("ghp_example".into()))
     };
     let client = GitHub::new(config).expect("a client");
-    let refused = client.list(&binding(CiSystem::GitHub, "my-org"), "").await;
+    let refused = client.list("my-org", "").await;
     assert!(matches!(refused, Err(CiError::Refused(_))), "{refused:?}");
 }

@@ -22,9 +22,9 @@ async fn every_request_fits_gitlabs_description() {
         let (binding, label) = (binding(CiSystem::GitLab, scope), label());
         let registered = client.register(&order(&binding, &label)).await.expect(scope);
         assert!(registered.secret.expose_secret().starts_with("glrt-"), "{scope}");
-        let listed = client.list(&binding, "mp-").await.expect(scope);
+        let listed = client.list(&binding.scope, "mp-").await.expect(scope);
         assert!(listed.iter().any(|runner| runner.busy), "{scope}: the description's own example is at work");
-        client.remove(&binding, &registered.id).await.expect(scope);
+        client.remove(&binding.scope, &registered.id).await.expect(scope);
     }
 }
 

@@ -13,7 +13,6 @@ use motorpool_control::ports::ci::{
     Ci, CiError, CiTrouble, ListedRunner, Rate, Registered, RegistrationOrder,
 };
 use motorpool_control::ports::clock::{Clock, SystemClock};
-use motorpool_domain::ci::CiBinding;
 use reqwest::StatusCode;
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -223,24 +222,24 @@ impl Ci for GitHub {
         self.transport.noted(&order.binding.scope, Verb::Register, self.made(order).await)
     }
 
-    async fn remove(&self, binding: &CiBinding, id: &str) -> Result<(), CiError> {
-        let removing = async { self.delete(&Scope::parse(&binding.scope)?, id).await };
-        self.transport.noted(&binding.scope, Verb::Remove, removing.await)
+    async fn remove(&self, scope: &str, id: &str) -> Result<(), CiError> {
+        let removing = async { self.delete(&Scope::parse(scope)?, id).await };
+        self.transport.noted(scope, Verb::Remove, removing.await)
     }
 
-    async fn list(&self, binding: &CiBinding, prefix: &str) -> Result<Vec<ListedRunner>, CiError> {
+    async fn list(&self, scope: &str, prefix: &str) -> Result<Vec<ListedRunner>, CiError> {
         let listing = async {
-            let scope = Scope::parse(&binding.scope)?;
+            let scope = Scope::parse(scope)?;
             self.find(&scope, None, |runner| runner.name.starts_with(prefix)).await
         };
-        self.transport.noted(&binding.scope, Verb::List, listing.await)
+        self.transport.noted(scope, Verb::List, listing.await)
     }
 
     fn rate(&self) -> Option<Rate> {
         self.transport.rate()
     }
 
-    fn trouble(&self, binding: &CiBinding) -> Option<CiTrouble> {
-        self.transport.trouble(&binding.scope)
+    fn trouble(&self, scope: &str) -> Option<CiTrouble> {
+        self.transport.trouble(scope)
     }
 }

@@ -47,7 +47,7 @@ async fn each_scope_has_its_paths_and_a_path_prefix_is_kept() {
         ("me/repo", "GET /api/v3/repos/me/repo/actions/runners"),
         ("enterprises/big", "GET /api/v3/enterprises/big/actions/runners"),
     ] {
-        enterprise_server.list(&binding(scope), "").await.unwrap();
+        enterprise_server.list(scope, "").await.unwrap();
         assert_eq!(github.server.lines().last().unwrap(), path);
     }
 }
@@ -82,13 +82,13 @@ async fn a_runner_is_removed_and_one_that_is_gone_is_no_error() {
     github.state().runners.insert(1, ("mp-1".to_owned(), false));
     github.state().runners.insert(2, ("mp-2".to_owned(), true));
     let (client, binding) = (github.token(), binding("my-org"));
-    client.remove(&binding, "1").await.unwrap();
-    client.remove(&binding, "1").await.unwrap();
-    let busy = client.remove(&binding, "2").await.unwrap_err();
+    client.remove(&binding.scope, "1").await.unwrap();
+    client.remove(&binding.scope, "1").await.unwrap();
+    let busy = client.remove(&binding.scope, "2").await.unwrap_err();
     assert!(matches!(busy, CiError::Failed { .. }), "it will be over some time");
     assert!(words(&busy).contains("while it runs a job"), "{}", words(&busy));
     for bad in ["", "../../orgs/other/actions/runners/1", "1?x"] {
-        assert!(matches!(client.remove(&binding, bad).await, Err(CiError::Refused(_))), "{bad:?}");
+        assert!(matches!(client.remove(&binding.scope, bad).await, Err(CiError::Refused(_))), "{bad:?}");
     }
 }
 
@@ -100,7 +100,7 @@ async fn a_list_has_all_pages_and_only_what_begins_so() {
         github.state().runners.insert(id, (name, id == 250));
     }
     let (client, binding) = (github.token(), binding("my-org"));
-    let listed = client.list(&binding, "mp-ab12cd-").await.unwrap();
+    let listed = client.list(&binding.scope, "mp-ab12cd-").await.unwrap();
     assert_eq!(listed.len(), 125);
     let name = "mp-ab12cd-r-250.1.0".to_owned();
     assert!(listed.contains(&ListedRunner { id: "250".to_owned(), name, busy: true }));
@@ -112,10 +112,10 @@ async fn fault_15_a_list_and_a_removal_are_asked_once_more_and_a_registration_is
     let github = FakeGitHub::start().await;
     let (client, binding, label) = (github.token(), binding("my-org"), label());
     github.trick("/actions/runners", Trick::Answer(Reply::new(502, json!(null))));
-    client.list(&binding, "").await.unwrap();
+    client.list(&binding.scope, "").await.unwrap();
     github.state().runners.insert(5, ("mp-5".to_owned(), false));
     github.trick("/actions/runners/5", Trick::LoseTheAnswer);
-    client.remove(&binding, "5").await.unwrap();
+    client.remove(&binding.scope, "5").await.unwrap();
     let before = github.server.lines().len();
 
     github.trick(CONFIGURE, Trick::Answer(Reply::new(502, json!(null))));
@@ -127,7 +127,7 @@ async fn fault_15_a_list_and_a_removal_are_asked_once_more_and_a_registration_is
         github.trick("/actions/runners", Trick::Answer(Reply::new(500, json!(null))));
     }
     assert!(
-        matches!(client.list(&binding, "").await, Err(CiError::Failed { .. })),
+        matches!(client.list(&binding.scope, "").await, Err(CiError::Failed { .. })),
         "once more, not for ever"
     );
 }

@@ -17,7 +17,7 @@ async fn an_app_signs_in_once_and_keeps_its_token() {
     let github = FakeGitHub::start().await;
     for key in [PKCS1, PKCS8] {
         let client = github.client(app_with(key));
-        client.list(&binding("my-org"), "mp-").await.unwrap();
+        client.list("my-org", "mp-").await.unwrap();
     }
     assert_eq!((github.server.count(INSTALLATIONS), github.server.count(TOKENS)), (2, 2));
 
@@ -32,7 +32,7 @@ async fn an_app_signs_in_once_and_keeps_its_token() {
 async fn who_needs_a_token_at_the_same_time_waits_for_one() {
     let github = FakeGitHub::start().await;
     let (client, binding) = (github.app(), binding("me/repo"));
-    let asks = (0..40).map(|_| client.list(&binding, "mp-"));
+    let asks = (0..40).map(|_| client.list(&binding.scope, "mp-"));
     for outcome in futures_util::future::join_all(asks).await {
         outcome.unwrap();
     }
@@ -43,12 +43,12 @@ async fn who_needs_a_token_at_the_same_time_waits_for_one() {
 async fn a_token_is_renewed_shortly_before_it_ends() {
     let github = FakeGitHub::start().await;
     let (client, binding) = (github.app(), binding("my-org"));
-    client.list(&binding, "").await.unwrap();
+    client.list(&binding.scope, "").await.unwrap();
     github.clock.advance(Duration::from_secs(57 * 60));
-    client.list(&binding, "").await.unwrap();
+    client.list(&binding.scope, "").await.unwrap();
     assert_eq!(github.server.count(TOKENS), 1, "it is good for three more minutes");
     github.clock.advance(Duration::from_secs(61));
-    client.list(&binding, "").await.unwrap();
+    client.list(&binding.scope, "").await.unwrap();
     assert_eq!(github.server.count(TOKENS), 2);
     assert_eq!(github.server.count(INSTALLATIONS), 1, "the installation stays the same");
 }
@@ -57,9 +57,9 @@ async fn a_token_is_renewed_shortly_before_it_ends() {
 async fn a_token_that_ends_early_is_replaced_once() {
     let github = FakeGitHub::start().await;
     let (client, binding) = (github.app(), binding("my-org"));
-    client.list(&binding, "").await.unwrap();
+    client.list(&binding.scope, "").await.unwrap();
     github.state().tokens.clear();
-    client.list(&binding, "").await.unwrap();
+    client.list(&binding.scope, "").await.unwrap();
     assert_eq!(github.server.count(TOKENS), 2);
 }
 
@@ -71,7 +71,7 @@ async fn an_installation_that_is_given_is_not_looked_up() {
         private_key: PKCS8.into(),
         installation_id: Some(INSTALLATION),
     });
-    client.list(&binding("my-org"), "").await.unwrap();
+    client.list("my-org", "").await.unwrap();
     assert_eq!((github.server.count(INSTALLATIONS), github.server.count(TOKENS)), (0, 1));
 }
 
@@ -81,24 +81,24 @@ async fn an_app_that_is_not_installed_is_refused_and_found_once_it_is() {
     let (client, binding) = (github.app(), binding("my-org"));
     github.trick(INSTALLATIONS, Trick::Answer(said(404, "Not Found")));
     for _ in 0..3 {
-        let refused = client.list(&binding, "").await.unwrap_err();
+        let refused = client.list(&binding.scope, "").await.unwrap_err();
         assert!(refused.to_string().contains("is the App installed there"), "{refused}");
     }
     assert_eq!(github.server.lines().len(), 1, "who asks again at once is told the same");
     github.clock.advance(Duration::from_secs(6));
-    client.list(&binding, "").await.unwrap();
+    client.list(&binding.scope, "").await.unwrap();
 }
 
 #[tokio::test]
 async fn an_enterprise_takes_a_token_and_no_app() {
     let github = FakeGitHub::start().await;
-    let refused = github.app().list(&binding("enterprises/big"), "").await.unwrap_err();
+    let refused = github.app().list("enterprises/big", "").await.unwrap_err();
     assert!(
         matches!(&refused, CiError::Refused(why) if why.contains("manage_runners:enterprise")),
         "{refused}"
     );
     assert!(github.server.lines().is_empty());
-    github.token().list(&binding("enterprises/big"), "").await.unwrap();
+    github.token().list("enterprises/big", "").await.unwrap();
 }
 
 #[test]

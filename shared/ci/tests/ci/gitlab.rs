@@ -56,10 +56,10 @@ async fn a_runner_is_removed_and_one_that_is_gone_is_no_error() {
     let gitlab = FakeGitLab::start().await;
     let (client, binding) = (gitlab.client(), binding("projects/8"));
     let id = client.register(&order(&binding, "mp-1", &label())).await.unwrap().id;
-    client.remove(&binding, &id).await.unwrap();
+    client.remove(&binding.scope, &id).await.unwrap();
     assert!(gitlab.state().runners.is_empty());
-    client.remove(&binding, &id).await.unwrap();
-    assert!(matches!(client.remove(&binding, "../users/1").await, Err(CiError::Refused(_))));
+    client.remove(&binding.scope, &id).await.unwrap();
+    assert!(matches!(client.remove(&binding.scope, "../users/1").await, Err(CiError::Refused(_))));
 }
 
 #[tokio::test]
@@ -79,12 +79,12 @@ async fn a_list_has_all_pages_and_only_what_begins_so() {
             .runners
             .insert(900, json!({"id": 900, "description": null, "runner_type": "instance_type"}));
         gitlab.state().without_page_headers = without_page_headers;
-        let listed = gitlab.client().list(&binding("groups/7"), "mp-ab12cd-").await.unwrap();
+        let listed = gitlab.client().list("groups/7", "mp-ab12cd-").await.unwrap();
         assert_eq!(listed.len(), 125);
         let name = "mp-ab12cd-r-250.1.0".to_owned();
         assert!(listed.contains(&ListedRunner { id: "250".to_owned(), name, busy: true }));
         assert_eq!(gitlab.server.lines().len(), 3, "a hundred a page");
-        gitlab.client().list(&binding("instance"), "").await.unwrap();
+        gitlab.client().list("instance", "").await.unwrap();
         assert_eq!(gitlab.server.lines().last().unwrap(), "GET /api/v4/runners/all");
     }
 }

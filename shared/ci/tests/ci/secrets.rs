@@ -83,7 +83,7 @@ async fn refuse_17_no_secret_in_logs_debug_or_errors() {
     }
     github
         .trick("/access_tokens", Trick::Answer(Reply::new(201, json!({"token": [JIT], "expires_at": JIT}))));
-    say(&mut text, &github.app().list(&binding, "").await.unwrap_err());
+    say(&mut text, &github.app().list(&binding.scope, "").await.unwrap_err());
 
     let gitlab = FakeGitLab::start().await;
     let (client, binding) = (gitlab.client(), fake_gitlab::binding("groups/7"));

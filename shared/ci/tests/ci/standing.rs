@@ -11,23 +11,23 @@ use crate::fake_gitlab::{self, FakeGitLab, TOKEN};
 async fn gitlabs_refusal_of_a_scope_is_told_until_that_goes_well() {
     let gitlab = FakeGitLab::start().await;
     let client = gitlab.client();
-    let (refused, fine) = (fake_gitlab::binding("groups/7"), fake_gitlab::binding("projects/8"));
+    let (refused, fine) = ("groups/7", "projects/8");
     gitlab.trick("/groups/7/runners", said(403, &format!("insufficient_scope for {TOKEN}")));
-    client.list(&refused, "mp-").await.unwrap_err();
-    client.list(&fine, "mp-").await.unwrap();
+    client.list(refused, "mp-").await.unwrap_err();
+    client.list(fine, "mp-").await.unwrap();
     gitlab.clock.advance(Duration::from_secs(40));
 
-    let told = client.trouble(&refused).unwrap();
+    let told = client.trouble(refused).unwrap();
     assert!(told.refused && told.ago == Duration::from_secs(40), "{told:?}");
     assert!(told.what.contains("list the runners of GitLab's group 7"), "{told:?}");
     assert!(told.what.contains("GitLab: 403: insufficient_scope"), "{told:?}");
     assert!(!told.what.contains(TOKEN), "{told:?}");
-    assert_eq!(client.trouble(&fine), None);
+    assert_eq!(client.trouble(fine), None);
 
-    client.register(&order(&refused, "mp-1", &label())).await.unwrap();
-    assert!(client.trouble(&refused).is_some(), "to list is another permission");
-    client.list(&refused, "mp-").await.unwrap();
-    assert_eq!(client.trouble(&refused), None);
+    client.register(&order(&fake_gitlab::binding(refused), "mp-1", &label())).await.unwrap();
+    assert!(client.trouble(refused).is_some(), "to list is another permission");
+    client.list(refused, "mp-").await.unwrap();
+    assert_eq!(client.trouble(refused), None);
 }
 
 #[tokio::test]
@@ -36,18 +36,18 @@ async fn githubs_refusal_is_told_and_a_wrong_scope_and_an_outage_too() {
     let (client, binding) = (github.token(), binding("my-org"));
     github.trick("/generate-jitconfig", Trick::Answer(said(401, "Bad credentials")));
     client.register(&order(&binding, "mp-1", &label())).await.unwrap_err();
-    let told = client.trouble(&binding).unwrap();
+    let told = client.trouble(&binding.scope).unwrap();
     assert!(told.refused && told.what.contains("Bad credentials"), "{told:?}");
 
     client.register(&order(&binding, "mp-1", &label())).await.unwrap();
-    assert_eq!(client.trouble(&binding), None);
+    assert_eq!(client.trouble(&binding.scope), None);
 
-    let nowhere = crate::fake_github::binding("my-org/../other");
-    client.list(&nowhere, "mp-").await.unwrap_err();
-    assert!(client.trouble(&nowhere).unwrap().refused);
+    let nowhere = "my-org/../other";
+    client.list(nowhere, "mp-").await.unwrap_err();
+    assert!(client.trouble(nowhere).unwrap().refused);
 
     github.trick("/generate-jitconfig", Trick::Answer(said(500, "")));
     client.register(&order(&binding, "mp-2", &label())).await.unwrap_err();
-    let told = client.trouble(&binding).unwrap();
+    let told = client.trouble(&binding.scope).unwrap();
     assert!(!told.refused && told.what.contains("GitHub answered 500"), "{told:?}");
 }

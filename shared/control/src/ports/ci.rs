@@ -15,17 +15,17 @@ pub trait Ci: Send + Sync + std::fmt::Debug {
     /// name is replaced.
     async fn register(&self, order: &RegistrationOrder<'_>) -> Result<Registered, CiError>;
 
-    /// The CI system no longer knows the runner. One that it does not know is no error.
-    async fn remove(&self, binding: &CiBinding, id: &str) -> Result<(), CiError>;
+    /// The CI system no longer knows the runner in this scope. One that it does not know is no error.
+    async fn remove(&self, scope: &str, id: &str) -> Result<(), CiError>;
 
     /// Every runner that the CI system lists there whose name begins with `prefix`.
-    async fn list(&self, binding: &CiBinding, prefix: &str) -> Result<Vec<ListedRunner>, CiError>;
+    async fn list(&self, scope: &str, prefix: &str) -> Result<Vec<ListedRunner>, CiError>;
 
     /// How many calls are left, as the CI system said last.
     fn rate(&self) -> Option<Rate>;
 
     /// What went wrong last there, if it did not go well since. Limits are not among it.
-    fn trouble(&self, binding: &CiBinding) -> Option<CiTrouble>;
+    fn trouble(&self, scope: &str) -> Option<CiTrouble>;
 }
 
 #[derive(Debug)]

@@ -10,21 +10,20 @@ use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Wor
 
 #[async_trait]
 pub trait Ledger: Send + Sync + std::fmt::Debug {
-    /// Defines a pool, or changes its rules. Its slot counter stays as it is.
-    async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError>;
-    /// The same, but only a pool that is new or has no slot in use.
-    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError>;
+    /// Defines a pool, or changes its rules, if it is as it was seen. Its slot counter stays as it is.
+    async fn write_pool(&self, write: PoolWrite<'_>) -> Result<Written<PoolRecord>, LedgerError>;
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError>;
     /// All pools, by name.
     async fn pools(&self) -> Result<Vec<PoolRecord>, LedgerError>;
-    /// Only a pool with no slot in use is deleted.
-    async fn delete_pool(&self, name: &PoolName) -> Result<Deleted, LedgerError>;
+    /// Only a pool that still has the revision that was read, and no slot in use, is deleted.
+    async fn delete_pool(&self, name: &PoolName, seen: u64) -> Result<Deleted, LedgerError>;
 
     /// The record itself, as it is now.
     async fn runner(&self, id: &RunnerId) -> Result<Option<Runner>, LedgerError>;
     /// The records themselves, in the order asked for.
     async fn runners(&self, ids: &[RunnerId]) -> Result<Vec<Option<Runner>>, LedgerError>;
-    /// For display and sweeps: an index, and so perhaps late. Terminated runners are listed only when asked for by state.
+    /// For display, sweeps and a first look: an index, and so perhaps late. Terminated runners are listed only when asked for by state. Of
+    /// those that are created, the ones that nobody holds come first.
     async fn list_runners(
         &self,
         pool: &PoolName,
@@ -45,7 +44,8 @@ pub trait Ledger: Send + Sync + std::fmt::Debug {
     async fn write_runners(&self, writes: &[RunnerWrite<'_>]) -> Result<AllWritten, LedgerError>;
     /// One transaction: the slots, the intents, and the claim that gains them.
     async fn write_launch_intents(&self, write: IntentsWrite<'_>) -> Result<IntentsWritten, LedgerError>;
-    /// One transaction: the claim is still as it was read, or opened with it, and gains the runner; the runner is taken.
+    /// One transaction: the claim is still as it was read, or opened with it, and gains the runner; the runner is idle or on
+    /// its way for nobody, and is taken.
     async fn take_idle(&self, claim: ClaimGain<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError>;
 
     /// The agent was heard at `at`. Neither audited, nor a change of the record, nor of any index.
@@ -217,21 +217,39 @@ pub enum Opened {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
     Done,
-    InUse { used: u32 },
+    InUse {
+        used: u32,
+    },
+    /// It was defined anew meanwhile.
+    Changed,
     Missing,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PutUnused {
-    Done,
-    InUse { used: u32 },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolRecord {
     pub pool: Pool,
+    /// Of the definition; slots do not change it.
+    pub rev: u64,
     /// Slots in use: live runners and launch intents.
     pub used: u32,
+}
+
+/// A pool as it should be, on the condition that it still is as it was seen.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolWrite<'a> {
+    /// The revision that was read; 0 where there was no pool.
+    pub seen: u64,
+    pub rev: u64,
+    pub pool: &'a Pool,
+    /// Also on the condition that no slot is in use.
+    pub only_unused: bool,
+}
+
+impl PoolWrite<'_> {
+    /// Whether the record is what this very write made, though its answer was lost.
+    pub fn made(&self, record: &PoolRecord) -> bool {
+        (record.rev, &record.pool) == (self.rev, self.pool)
+    }
 }
 
 /// How much of a listing, and from where on.

@@ -111,7 +111,7 @@ impl Control {
         }
         let used = self.pool_record(&record.pool.name).await?.used;
         let idle = self.ledger.count_runners(&record.pool.name, StateName::Idle, 1).await?;
-        let room = idle > 0 || used < record.pool.rules.max;
+        let room = idle > 0 || used < record.pool.rules.max || self.has_one_on_its_way(&record.pool).await?;
         for claim in waiting.items.iter().filter(|claim| room || !claim.waits_for_room_only()) {
             self.heal(&format!("claim {}", claim.id), self.advance(&claim.id).await.map(|_| ()));
         }

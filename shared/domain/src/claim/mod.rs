@@ -133,7 +133,7 @@ impl Claim {
         }
     }
 
-    /// It has nothing that could have changed, and says what it waits for: only an idle runner or a slot brings it further.
+    /// It has nothing that could have changed, and says what it waits for: only a runner that nobody holds or a slot brings it further.
     pub fn waits_for_room_only(&self) -> bool {
         self.waiting()
             && self.members.is_empty()

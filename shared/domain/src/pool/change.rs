@@ -1,10 +1,16 @@
-//! Whether a pool may get other rules now. A machine is asked for, and ended, where its pool's backend is: while one lives, that stays.
+//! Whether a pool may get another definition now. A machine is asked for, and ended, where its pool's backend is: while one lives, that
+//! stays.
 
-use super::{BackendKind, Rules};
+use super::{BackendKind, Pool, Rules, Source};
+use crate::time::Timestamp;
 
-/// How new rules for a known pool may be written.
+/// How another definition of a known pool may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RulesChange {
+pub enum PoolChange {
+    /// It is so already.
+    Nothing,
+    /// The pools file has it, and so it is changed there.
+    OfTheFile,
     /// Whatever runners it has: they go on by the new rules, or are none the worse for them.
     AtOnce,
     /// Only while no slot is used: the write itself must see to it.
@@ -21,9 +27,15 @@ pub struct Moved {
 }
 
 /// `used`: the slots of the pool in use, launch intents among them: each may have a machine.
-pub fn decide_change(known: &Rules, wanted: &Rules, used: u32) -> RulesChange {
+pub fn decide_change(known: &Pool, wanted: &Pool, used: u32) -> PoolChange {
+    if known == wanted {
+        return PoolChange::Nothing;
+    }
+    if (known.source, known.retired, wanted.source) == (Source::File, false, Source::Api) {
+        return PoolChange::OfTheFile;
+    }
     // By name, so that whoever adds a rule says whether a machine is found by it. All of `ec2` is for launches alone: an instance is
-    // found by the tags of the installation, the pool and its launch, or by its own id.
+    // found by the tags of the installation, the pool and its launch, or by its own id. A registration knows its CI system.
     let Rules {
         backend: from,
         dispatch: _,
@@ -35,13 +47,19 @@ pub fn decide_change(known: &Rules, wanted: &Rules, used: u32) -> RulesChange {
         commands: _,
         ec2: _,
         ci: _,
-    } = known;
-    let moved = Moved { from: *from, to: wanted.backend };
+    } = &known.rules;
+    let moved = Moved { from: *from, to: wanted.rules.backend };
     match (moved.from == moved.to, used) {
-        (true, _) => RulesChange::AtOnce,
-        (false, 0) => RulesChange::OnlyUnused(moved),
-        (false, runners) => RulesChange::InUse { moved, runners },
+        (true, _) => PoolChange::AtOnce,
+        (false, 0) => PoolChange::OnlyUnused(moved),
+        (false, runners) => PoolChange::InUse { moved, runners },
     }
+}
+
+/// The number of a definition after the one that was seen. It follows the clock, so that a pool which is deleted and defined again is not
+/// taken for the one that it was.
+pub fn next_rev(seen: u64, now: Timestamp) -> u64 {
+    seen.saturating_add(1).max(now.as_millis())
 }
 
 /// Whether machines are launched as before: what was wrong with them then is no reason to refuse another change.
@@ -52,6 +70,7 @@ pub fn launches_as_before(known: &Rules, wanted: &Rules) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::PoolName;
     use crate::pool::{Architecture, Clean, Commands, Dispatch, Ec2Rules, Limits};
     use crate::spec::{Offer, Spec, TypeGlobs, Usage};
     use std::collections::BTreeMap;
@@ -75,6 +94,14 @@ mod tests {
         }
     }
 
+    fn pool(source: Source, retired: bool, rules: Rules) -> Pool {
+        Pool { name: PoolName::parse("small").unwrap(), source, retired, rules }
+    }
+
+    fn of_the_api(rules: Rules) -> Pool {
+        pool(Source::Api, false, rules)
+    }
+
     #[test]
     fn inv_16_another_backend_waits_for_the_last_runner() {
         let backends = [BackendKind::Local, BackendKind::Ec2, BackendKind::BareMetal];
@@ -82,11 +109,13 @@ mod tests {
             let moved = Moved { from, to };
             for used in [0, 1, 7] {
                 let expected = match (from == to, used) {
-                    (true, _) => RulesChange::AtOnce,
-                    (false, 0) => RulesChange::OnlyUnused(moved),
-                    (false, runners) => RulesChange::InUse { moved, runners },
+                    (true, _) => PoolChange::AtOnce,
+                    (false, 0) => PoolChange::OnlyUnused(moved),
+                    (false, runners) => PoolChange::InUse { moved, runners },
                 };
-                assert_eq!(decide_change(&rules(from), &rules(to), used), expected, "{moved:?}, {used} used");
+                let (known, wanted) = (of_the_api(rules(from)), of_the_api(Rules { max: 4, ..rules(to) }));
+                assert_eq!(decide_change(&known, &wanted, used), expected, "{moved:?}, {used} used");
+                assert_eq!(decide_change(&known, &known, used), PoolChange::Nothing);
             }
         }
     }
@@ -111,8 +140,34 @@ mod tests {
         };
         let known = ec2("ami-01234567", "subnet-01234567");
         let wanted = Rules { max: 1, clean: Clean::Replace, ..ec2("ami-89abcdef", "subnet-89abcdef") };
-        assert_eq!(decide_change(&known, &wanted, 7), RulesChange::AtOnce);
+        let change = decide_change(&of_the_api(known.clone()), &of_the_api(wanted.clone()), 7);
+        assert_eq!(change, PoolChange::AtOnce);
         assert!(!launches_as_before(&known, &wanted), "another image");
         assert!(launches_as_before(&known, &Rules { max: 1, clean: Clean::Replace, ..known.clone() }));
+    }
+
+    #[test]
+    fn a_pool_of_the_file_is_changed_there() {
+        let (file, api) = (Source::File, Source::Api);
+        let local = || rules(BackendKind::Local);
+        let larger = || Rules { max: 4, ..local() };
+        for (known, wanted, expected) in [
+            (pool(file, false, local()), pool(api, false, larger()), PoolChange::OfTheFile),
+            (pool(file, false, local()), pool(api, false, local()), PoolChange::OfTheFile),
+            (pool(file, true, local()), pool(api, false, larger()), PoolChange::AtOnce),
+            (pool(file, false, local()), pool(file, false, larger()), PoolChange::AtOnce),
+            (pool(api, false, local()), pool(file, false, local()), PoolChange::AtOnce),
+            (pool(file, false, local()), pool(file, true, local()), PoolChange::AtOnce),
+        ] {
+            assert_eq!(decide_change(&known, &wanted, 1), expected, "{known:?} to {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn inv_02_no_number_of_a_definition_comes_twice() {
+        let (earlier, later) = (Timestamp::from_millis(1_000), Timestamp::from_millis(2_000));
+        assert_eq!(next_rev(0, later), 2_000);
+        assert_eq!(next_rev(2_000, later), 2_001, "twice within a moment");
+        assert_eq!(next_rev(2_000, earlier), 2_001, "by a clock that is behind");
     }
 }

@@ -4,7 +4,7 @@ mod change;
 mod ec2;
 mod grace;
 
-pub use change::{Moved, RulesChange, decide_change, launches_as_before};
+pub use change::{Moved, PoolChange, decide_change, launches_as_before, next_rev};
 pub use ec2::{Architecture, Download, Ec2Rules};
 
 use crate::ci::CiBinding;

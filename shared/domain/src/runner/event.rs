@@ -3,7 +3,7 @@
 use crate::ci::Registration;
 use crate::ids::{ClaimId, TaskId};
 use crate::ladder::Attempt;
-use crate::runner::ProofKind;
+use crate::runner::{ProofKind, Runner};
 use crate::time::Threshold;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -87,6 +87,42 @@ pub enum RunnerEvent {
     },
 }
 
+impl RunnerEvent {
+    /// Whether it is about who held the runner when it was decided on, or that nobody did: then it is void for anybody else.
+    fn is_about_its_hold(&self) -> bool {
+        match self {
+            Self::Ready { .. }
+            | Self::Registered { .. }
+            | Self::Unhealthy { .. }
+            | Self::TimeBegins { .. }
+            | Self::Release { .. }
+            | Self::Deregistered
+            | Self::RegistrationIssued { .. } => true,
+            Self::Launched { .. }
+            | Self::Attempted { .. }
+            | Self::LaunchFailed { .. }
+            | Self::Taken { .. }
+            | Self::CleanProven { .. }
+            | Self::CleanFailed { .. }
+            | Self::Silent { .. }
+            | Self::NewBoot { .. }
+            | Self::InterruptionNotice { .. }
+            | Self::ProgramSeen { .. }
+            | Self::ThresholdPassed { .. }
+            | Self::ProviderGone
+            | Self::OperatorRelease
+            | Self::OperatorRemove { .. } => false,
+        }
+    }
+
+    /// Whether it may be decided anew on what was found in the place of the record that it was decided on.
+    pub fn is_meant_for(&self, found: &Runner, decided_on: &Runner) -> bool {
+        let holder = |runner: &Runner| runner.state.hold().map(|hold| hold.claim.clone());
+        (found.epoch, found.state.name()) == (decided_on.epoch, decided_on.state.name())
+            && (!self.is_about_its_hold() || holder(found) == holder(decided_on))
+    }
+}
+
 /// A claim's hold on a runner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
@@ -131,4 +167,43 @@ pub enum Removal {
     Drain,
     /// At once, whoever holds it.
     Force,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::RunnerState;
+    use crate::runner::launching::samples::runner;
+
+    fn held_by(claim: Option<&str>) -> Runner {
+        let mut held = runner(0, 1, true);
+        if let RunnerState::Created { hold, .. } = &mut held.state {
+            *hold = claim.map(|claim| Hold {
+                claim: ClaimId::parse(claim).unwrap(),
+                warm: false,
+                max_runtime: Duration::ZERO,
+            });
+        }
+        held
+    }
+
+    #[test]
+    fn inv_02_what_was_decided_for_one_holder_is_void_for_another() {
+        let (first, second, nobody) = (held_by(Some("c-1")), held_by(Some("c-2")), held_by(None));
+        let release = RunnerEvent::Release { why: "cancelled".to_owned() };
+        let ready = RunnerEvent::Ready { until: None };
+        let launched = RunnerEvent::Launched { provider_id: "i-1".to_owned() };
+        for (found, was) in [(&second, &first), (&nobody, &first), (&second, &nobody)] {
+            assert!(!release.is_meant_for(found, was) && !ready.is_meant_for(found, was));
+            assert!(launched.is_meant_for(found, was), "whoever has it, its machine is there");
+        }
+        let newer = Runner { rev: 7, ..first.clone() };
+        assert!(release.is_meant_for(&newer, &first) && ready.is_meant_for(&newer, &first));
+        for other in [
+            Runner { epoch: first.epoch.next(), ..first.clone() },
+            Runner { state: RunnerState::Idle, ..first.clone() },
+        ] {
+            assert!(!launched.is_meant_for(&other, &first));
+        }
+    }
 }

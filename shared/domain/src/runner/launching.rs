@@ -1,7 +1,8 @@
-//! A runner while its machine is asked for: by which call, and for whom that call still is.
+//! A runner while its machine is asked for or on its way: by which call, and for whom that still is.
 
 use crate::ladder::{Attempt, Rung};
 use crate::runner::{Runner, RunnerState, StateName};
+use crate::time::Timestamp;
 
 /// Those that follow on each other: a call asks for a run of its launch. Whoever stands apart is left to refresh.
 pub fn run_from(from: u32, runners: &[Runner]) -> &[Runner] {
@@ -27,6 +28,14 @@ pub fn attempt_of(runner: &Runner) -> Attempt {
 
 pub fn is_unlaunched(runner: &Runner) -> bool {
     matches!(runner.state, RunnerState::Created { launched_at: None, .. })
+}
+
+/// Whether the machine is there and will be ready for whoever takes it now: its claim ended before it came, or it was to be a spare. One
+/// that may have had a job must be cleaned first, and so must a machine that is kept.
+pub fn is_on_its_way_for_nobody(runner: &Runner, now: Timestamp) -> bool {
+    let coming = matches!(runner.state, RunnerState::Created { hold: None, launched_at: Some(_), .. });
+    let late = runner.threshold.is_some_and(|threshold| threshold.passed(now));
+    coming && !late && !runner.used && !runner.kept && !runner.draining
 }
 
 /// Whether a call for this attempt is still for this runner: it is on its way by it, or came by it and lives.
@@ -100,5 +109,22 @@ mod tests {
         assert!(!is_of(&state(RunnerState::Terminating { why: why.clone(), told: 1 }), &attempt));
         assert!(!is_of(&state(RunnerState::Terminated { why }), &attempt));
         assert!(is_unlaunched(&runner(0, 1, false)) && !is_unlaunched(&runner(0, 1, true)));
+    }
+
+    #[test]
+    fn inv_13_only_what_nobody_had_is_taken_on_its_way() {
+        let now = Timestamp::from_millis(0);
+        let coming = runner(0, 1, true);
+        assert!(is_on_its_way_for_nobody(&coming, now));
+        assert!(!is_on_its_way_for_nobody(&coming, Timestamp::from_millis(1)), "its time to come is over");
+        for other in [
+            runner(0, 1, false),
+            Runner { used: true, ..coming.clone() },
+            Runner { kept: true, ..coming.clone() },
+            Runner { draining: true, ..coming.clone() },
+            Runner { state: RunnerState::Idle, ..coming.clone() },
+        ] {
+            assert!(!is_on_its_way_for_nobody(&other, now), "{other:?}");
+        }
     }
 }

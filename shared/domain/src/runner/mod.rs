@@ -13,7 +13,7 @@ pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
 pub use event::{Hold, Notice, Presence, Removal, RunnerEvent};
 pub use joining::{Joining, Renewal, join, renew_secret};
-pub use launching::{attempt_of, is_of, is_unlaunched, run_from};
+pub use launching::{attempt_of, is_of, is_on_its_way_for_nobody, is_unlaunched, run_from};
 pub use liveness::{Look, look, next_look, overdue};
 
 use crate::ci::Registration;
@@ -219,6 +219,21 @@ impl RunnerState {
             Self::Quarantined { .. } => StateName::Quarantined,
             Self::Terminating { .. } => StateName::Terminating,
             Self::Terminated { .. } => StateName::Terminated,
+        }
+    }
+
+    /// Whether no claim has it, and one could.
+    pub fn is_free(&self) -> bool {
+        match self {
+            Self::Idle | Self::Created { hold: None, .. } => true,
+            Self::Created { hold: Some(_), .. }
+            | Self::Resetting { .. }
+            | Self::Claimed { .. }
+            | Self::Running { .. }
+            | Self::Releasing { .. }
+            | Self::Quarantined { .. }
+            | Self::Terminating { .. }
+            | Self::Terminated { .. } => false,
         }
     }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 #![expect(clippy::unwrap_used, reason = "the samples are constants; a wrong one fails the test")]
 
-use motorpool_domain::ci::Registration;
+use motorpool_domain::ci::{CiSystem, Registration};
 use motorpool_domain::claim::{Ask, Claim, ClaimKey};
 use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Rules};
@@ -113,7 +113,12 @@ pub(crate) fn events() -> Vec<(&'static str, RunnerEvent)> {
         (
             "registration issued",
             RunnerEvent::RegistrationIssued {
-                registration: Registration { name: "mp-1".to_owned(), id: "1".to_owned() },
+                registration: Registration {
+                    system: CiSystem::GitHub,
+                    scope: "my-org".to_owned(),
+                    name: "mp-1".to_owned(),
+                    id: "1".to_owned(),
+                },
             },
         ),
         ("runner program seen", RunnerEvent::ProgramSeen { version: "2.330.0".to_owned() }),

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure as OnFailure, TransactWriteItem, Update,
@@ -64,9 +65,14 @@ impl Expression {
         self
     }
 
-    pub(super) fn only_if_absent(mut self) -> Self {
-        let pk = self.name(PK);
-        self.conditions.push(format!("attribute_not_exists({pk})"));
+    pub(super) fn only_if_absent(self) -> Self {
+        self.only_if_missing(PK)
+    }
+
+    /// Only if there is no such attribute, or no item at all.
+    pub(super) fn only_if_missing(mut self, name: &str) -> Self {
+        let name = self.name(name);
+        self.conditions.push(format!("attribute_not_exists({name})"));
         self
     }
 
@@ -102,6 +108,14 @@ impl Expression {
             .set_expression_attribute_values(some_of(self.values))
             .return_values_on_condition_check_failure(OnFailure::AllOld);
         Ok(TransactWriteItem::builder().put(put.build()?).build())
+    }
+
+    /// As a request of its own.
+    pub(super) fn apply_delete(self, request: DeleteItemFluentBuilder) -> DeleteItemFluentBuilder {
+        request
+            .set_condition_expression(self.condition())
+            .set_expression_attribute_names(some_of(self.names))
+            .set_expression_attribute_values(some_of(self.values))
     }
 
     /// As a request of its own.

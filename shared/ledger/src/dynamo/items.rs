@@ -131,7 +131,7 @@ pub(super) fn entry(item: &Item) -> Result<AuditEntry, LedgerError> {
 
 pub(super) fn pool(item: &Item) -> Result<PoolRecord, LedgerError> {
     let pool: Pool = read_doc(item)?;
-    Ok(PoolRecord { pool, used: used(item)? })
+    Ok(PoolRecord { pool, rev: number(item, REV)?.unwrap_or(0), used: used(item)? })
 }
 
 pub(super) fn used(item: &Item) -> Result<u32, LedgerError> {

@@ -19,13 +19,12 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken,
+    LedgerError, Listed, Opened, Page, PoolRecord, PoolWrite, RefreshMemory, RunnerWrite, Subject, Taken,
     WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
 use motorpool_domain::ladder::Shortage;
-use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
 
@@ -44,12 +43,8 @@ impl DynamoLedger {
 
 #[async_trait]
 impl Ledger for DynamoLedger {
-    async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError> {
-        pools::put(self, pool).await
-    }
-
-    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError> {
-        pools::put_unused(self, pool).await
+    async fn write_pool(&self, write: PoolWrite<'_>) -> Result<Written<PoolRecord>, LedgerError> {
+        pools::write(self, write).await
     }
 
     async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {
@@ -60,8 +55,8 @@ impl Ledger for DynamoLedger {
         pools::all(self).await
     }
 
-    async fn delete_pool(&self, name: &PoolName) -> Result<Deleted, LedgerError> {
-        pools::delete(self, name).await
+    async fn delete_pool(&self, name: &PoolName, seen: u64) -> Result<Deleted, LedgerError> {
+        pools::delete(self, name, seen).await
     }
 
     async fn runner(&self, id: &RunnerId) -> Result<Option<Runner>, LedgerError> {

@@ -3,14 +3,12 @@
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{ReturnValuesOnConditionCheckFailure as OnFailure, TransactWriteItem};
-use motorpool_control::ports::ledger::{Deleted, LedgerError, PoolRecord, PutUnused};
+use motorpool_control::ports::ledger::{Deleted, LedgerError, PoolRecord, PoolWrite, Written};
 use motorpool_domain::PoolName;
-use motorpool_domain::pool::Pool;
 
 use super::expression::Expression;
-use super::items::{self, DOC, USED, doc, n, record_key, s};
+use super::items::{self, DOC, REV, USED, doc, n, record_key, s};
 use super::transact::{conflict_passes, patiently};
 use super::{DynamoLedger, failed, read};
 use crate::keys::pool_pk;
@@ -18,44 +16,38 @@ use crate::listing::Span;
 use crate::places::POOLS;
 use crate::table::{LIST, LIST_SK};
 
-pub(super) async fn put(ledger: &DynamoLedger, pool: &Pool) -> Result<(), LedgerError> {
-    let update = definition(pool)?.apply(update_of(ledger, pool));
-    let answer = patiently(conflict_passes, || update.clone().send()).await;
-    answer.map_err(|error| failed(format!("define pool {}", pool.name), error))?;
-    Ok(())
-}
-
-pub(super) async fn put_unused(ledger: &DynamoLedger, pool: &Pool) -> Result<PutUnused, LedgerError> {
-    let update = definition(pool)?.only_if_absent_or(vec![(USED, "=", n(0))]).apply(update_of(ledger, pool));
-    let update = update.return_values_on_condition_check_failure(OnFailure::AllOld);
+pub(super) async fn write(
+    ledger: &DynamoLedger,
+    write: PoolWrite<'_>,
+) -> Result<Written<PoolRecord>, LedgerError> {
+    let PoolWrite { seen, rev, pool, only_unused } = write;
+    let mut expression = Expression::default()
+        .set(DOC, doc(pool)?)
+        .set(LIST, s(POOLS))
+        .set(LIST_SK, s(pool.name.as_str()))
+        .set(REV, n(rev))
+        .set_if_missing(USED, n(0));
+    expression = as_seen(expression, seen);
+    if only_unused {
+        expression = expression.only_if_absent_or(vec![(USED, "=", n(0))]);
+    }
+    let update = ledger.client.update_item().table_name(&ledger.table);
+    let update = update.set_key(Some(record_key(pool_pk(&pool.name))));
+    let update = expression.apply(update).return_values_on_condition_check_failure(OnFailure::AllOld);
     let Err(error) = patiently(conflict_passes, || update.clone().send()).await else {
-        return Ok(PutUnused::Done);
+        return Ok(Written::Done);
     };
     match error.as_service_error() {
         Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
             let found = refused.item().filter(|item| !item.is_empty()).map(items::pool).transpose()?;
-            match found {
-                // Its own write, whose answer was lost, before somebody launched.
-                Some(PoolRecord { pool: known, .. }) if known == *pool => Ok(PutUnused::Done),
-                Some(PoolRecord { used, .. }) => Ok(PutUnused::InUse { used }),
-                None => Err(failed(format!("change pool {}", pool.name), error)),
-            }
+            Ok(match found {
+                Some(found) if write.made(&found) => Written::Done,
+                Some(found) => Written::Lost { found },
+                None => Written::Missing,
+            })
         }
-        Some(_) | None => Err(failed(format!("change pool {}", pool.name), error)),
+        Some(_) | None => Err(failed(format!("write pool {}", pool.name), error)),
     }
-}
-
-fn update_of(ledger: &DynamoLedger, pool: &Pool) -> UpdateItemFluentBuilder {
-    let update = ledger.client.update_item().table_name(&ledger.table);
-    update.set_key(Some(record_key(pool_pk(&pool.name))))
-}
-
-fn definition(pool: &Pool) -> Result<Expression, LedgerError> {
-    Ok(Expression::default()
-        .set(DOC, doc(pool)?)
-        .set(LIST, s(POOLS))
-        .set(LIST_SK, s(pool.name.as_str()))
-        .set_if_missing(USED, n(0)))
 }
 
 pub(super) async fn one(ledger: &DynamoLedger, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {
@@ -69,25 +61,38 @@ pub(super) async fn all(ledger: &DynamoLedger) -> Result<Vec<PoolRecord>, Ledger
     read::placed(ledger, attempted, &places).await?.iter().map(items::pool).collect()
 }
 
-pub(super) async fn delete(ledger: &DynamoLedger, name: &PoolName) -> Result<Deleted, LedgerError> {
-    let delete = ledger
-        .client
-        .delete_item()
-        .table_name(&ledger.table)
-        .set_key(Some(record_key(pool_pk(name))))
-        .condition_expression("#used = :none")
-        .expression_attribute_names("#used", USED)
-        .expression_attribute_values(":none", n(0))
+pub(super) async fn delete(
+    ledger: &DynamoLedger,
+    name: &PoolName,
+    seen: u64,
+) -> Result<Deleted, LedgerError> {
+    let delete = ledger.client.delete_item().table_name(&ledger.table);
+    let delete = delete.set_key(Some(record_key(pool_pk(name))));
+    let delete = as_seen(Expression::default(), seen)
+        .only_if(USED, "=", n(0))
+        .apply_delete(delete)
         .return_values_on_condition_check_failure(OnFailure::AllOld);
     let Err(error) = patiently(conflict_passes, || delete.clone().send()).await else {
         return Ok(Deleted::Done);
     };
     match error.as_service_error() {
-        Some(DeleteItemError::ConditionalCheckFailedException(refused)) => match refused.item() {
-            Some(item) if !item.is_empty() => Ok(Deleted::InUse { used: items::used(item)? }),
-            Some(_) | None => Ok(Deleted::Missing),
-        },
+        Some(DeleteItemError::ConditionalCheckFailedException(refused)) => {
+            let found = refused.item().filter(|item| !item.is_empty()).map(items::pool).transpose()?;
+            Ok(match found {
+                None => Deleted::Missing,
+                Some(PoolRecord { rev, .. }) if rev != seen => Deleted::Changed,
+                Some(PoolRecord { used, .. }) => Deleted::InUse { used },
+            })
+        }
         Some(_) | None => Err(failed(format!("delete pool {name}"), error)),
+    }
+}
+
+/// Only if the pool still has the revision that was read, or there still is none.
+fn as_seen(expression: Expression, seen: u64) -> Expression {
+    match seen {
+        0 => expression.only_if_missing(REV),
+        seen => expression.only_if(REV, "=", n(seen)),
     }
 }
 

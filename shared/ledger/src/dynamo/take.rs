@@ -1,9 +1,9 @@
-//! Taking an idle runner for a claim: one transaction over both records and both logs.
+//! Taking a runner that nobody holds for a claim: one transaction over both records and both logs.
 
 use motorpool_control::ports::ledger::{
     ClaimGain, ClaimOpening, ClaimWrite, LedgerError, RunnerWrite, Taken,
 };
-use motorpool_domain::runner::{Runner, StateName};
+use motorpool_domain::runner::Runner;
 
 use super::items;
 use super::transact::{Outcome, Reasons, transact};
@@ -20,8 +20,8 @@ pub(super) async fn take_idle(
     claim: ClaimGain<'_>,
     runner: RunnerWrite<'_>,
 ) -> Result<Taken, LedgerError> {
-    if runner.before.state.name() != StateName::Idle {
-        // No condition could hold: the caller meant to take what it had not seen idle.
+    if !runner.before.state.is_free() {
+        // No condition could hold: the caller meant to take what it had not seen free.
         let found = runners::one(ledger, &runner.before.id).await?;
         return Ok(Taken::RunnerLost { found: found.map(Box::new) });
     }
@@ -65,7 +65,7 @@ async fn refused(
             Some(item) => Some(items::claim(item)?),
             None => claims::one(ledger, &claim.before.id).await?,
         };
-        if in_claim.is_some_and(|in_claim| taken_before(found.as_ref(), &in_claim, runner.before)) {
+        if in_claim.is_some_and(|in_claim| taken_before(found.as_ref(), &in_claim, claim, runner)) {
             return Ok(Taken::Done);
         }
     }

@@ -7,7 +7,7 @@ mod write;
 
 pub(crate) use books::Books;
 pub use books::Engine;
-pub(crate) use write::{Answer, Gain, Intents, RunnerChange, Write};
+pub(crate) use write::{Answer, Gain, Intents, PoolChange, RunnerChange, Write};
 
 use super::calls::Kind;
 use super::faults::Fault;
@@ -39,7 +39,8 @@ const LATE_AFTER_CRASH: u32 = 4_000;
 impl SimLedger {
     /// A pool that is there from the beginning.
     pub(crate) fn define(&self, pool: Pool) {
-        self.apply(&Write::PutPool(Box::new(pool)), false).expect("the first write");
+        let first = PoolChange { seen: 0, rev: 1, pool, only_unused: false };
+        self.apply(&Write::Pool(Box::new(first)), false).expect("the first write");
     }
 
     async fn travels(&self, side: Side) {
@@ -224,9 +225,8 @@ impl SimLedger {
             }
             Write::Open { claim, .. } => (vec![], vec![claim.id.clone()], None),
             Write::Claim(change) => (vec![], vec![change.after.id.clone()], None),
-            Write::PutPool(_)
-            | Write::PutUnusedPool(_)
-            | Write::DeletePool(_)
+            Write::Pool(_)
+            | Write::DeletePool { .. }
             | Write::Heartbeat { .. }
             | Write::Announced { .. }
             | Write::LookAgain { .. }

@@ -1,31 +1,26 @@
 //! The verbs of the port, each as a read, a listing or a write.
 
-use super::write::{Answer, ClaimChange, Gain, Intents, Opening, RunnerChange, Write};
+use super::write::{Answer, ClaimChange, Gain, Intents, Opening, PoolChange, RunnerChange, Write};
 use super::{SimLedger, failed};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken,
+    LedgerError, Listed, Opened, Page, PoolRecord, PoolWrite, RefreshMemory, RunnerWrite, Subject, Taken,
     WhichClaims, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::{Claim, ClaimKey};
 use motorpool_domain::ladder::Shortage;
-use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, StateName};
 use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
 use std::future::Future;
 
 #[async_trait]
 impl Ledger for SimLedger {
-    async fn put_pool(&self, pool: &Pool) -> Result<(), LedgerError> {
-        self.write(Write::PutPool(Box::new(pool.clone()))).await.map(|_| ())
-    }
-
-    async fn put_unused_pool(&self, pool: &Pool) -> Result<PutUnused, LedgerError> {
-        match self.write(Write::PutUnusedPool(Box::new(pool.clone()))).await? {
-            Answer::PutUnused(put) => Ok(put),
+    async fn write_pool(&self, write: PoolWrite<'_>) -> Result<Written<PoolRecord>, LedgerError> {
+        match self.write(Write::Pool(Box::new(PoolChange::of(write)))).await? {
+            Answer::Pool(written) => Ok(*written),
             other => Err(mixed_up(&other)),
         }
     }
@@ -39,8 +34,8 @@ impl Ledger for SimLedger {
         self.listing("list the pools", call, |late| at_once(late.pools())).await
     }
 
-    async fn delete_pool(&self, name: &PoolName) -> Result<Deleted, LedgerError> {
-        match self.write(Write::DeletePool(name.clone())).await? {
+    async fn delete_pool(&self, name: &PoolName, seen: u64) -> Result<Deleted, LedgerError> {
+        match self.write(Write::DeletePool { name: name.clone(), seen }).await? {
             Answer::Deleted(deleted) => Ok(deleted),
             other => Err(mixed_up(&other)),
         }

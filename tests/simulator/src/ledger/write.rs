@@ -2,7 +2,7 @@
 
 use motorpool_control::ports::ledger::{
     AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Opened, PutUnused, RefreshMemory, RunnerWrite, Subject, Taken, Written,
+    LedgerError, Opened, PoolRecord, PoolWrite, RefreshMemory, RunnerWrite, Subject, Taken, Written,
 };
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::claim::Claim;
@@ -13,9 +13,8 @@ use motorpool_domain::{ClaimId, Epoch, PoolName, RunnerId, Timestamp};
 
 #[derive(Debug, Clone)]
 pub(crate) enum Write {
-    PutPool(Box<Pool>),
-    PutUnusedPool(Box<Pool>),
-    DeletePool(PoolName),
+    Pool(Box<PoolChange>),
+    DeletePool { name: PoolName, seen: u64 },
     Runner(Box<RunnerChange>),
     Runners(Vec<RunnerChange>),
     Shortage { pool: PoolName, shortage: Shortage },
@@ -28,6 +27,14 @@ pub(crate) enum Write {
     Claim(Box<ClaimChange>),
     Note { subject: Subject, entry: AuditEntry },
     RefreshMemory(RefreshMemory),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct PoolChange {
+    pub(crate) seen: u64,
+    pub(crate) rev: u64,
+    pub(crate) pool: Pool,
+    pub(crate) only_unused: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -72,7 +79,7 @@ pub(crate) struct Intents {
 pub(crate) enum Answer {
     Nothing,
     Deleted(Deleted),
-    PutUnused(PutUnused),
+    Pool(Box<Written<PoolRecord>>),
     Runner(Box<Written<Runner>>),
     Runners(AllWritten),
     Intents(IntentsWritten),
@@ -84,9 +91,8 @@ pub(crate) enum Answer {
 impl Write {
     pub(crate) async fn apply(&self, ledger: &dyn Ledger) -> Result<Answer, LedgerError> {
         Ok(match self {
-            Self::PutPool(pool) => nothing(ledger.put_pool(pool).await?),
-            Self::PutUnusedPool(pool) => Answer::PutUnused(ledger.put_unused_pool(pool).await?),
-            Self::DeletePool(name) => Answer::Deleted(ledger.delete_pool(name).await?),
+            Self::Pool(change) => Answer::Pool(Box::new(ledger.write_pool(change.lent()).await?)),
+            Self::DeletePool { name, seen } => Answer::Deleted(ledger.delete_pool(name, *seen).await?),
             Self::Runner(change) => Answer::Runner(Box::new(ledger.write_runner(change.lent()).await?)),
             Self::Runners(changes) => {
                 let writes: Vec<RunnerWrite<'_>> = changes.iter().map(RunnerChange::lent).collect();
@@ -128,9 +134,8 @@ impl Write {
             | Self::Take { .. }
             | Self::Open { .. }
             | Self::Claim(_) => true,
-            Self::PutPool(_)
-            | Self::PutUnusedPool(_)
-            | Self::DeletePool(_)
+            Self::Pool(_)
+            | Self::DeletePool { .. }
             | Self::Heartbeat { .. }
             | Self::Announced { .. }
             | Self::LookAgain { .. }
@@ -183,8 +188,8 @@ impl Write {
             }
             Self::Open { claim, .. } => format!("open {} for {}", claim.id, claim.key.workflow),
             Self::Claim(change) => claim(change),
-            Self::PutPool(pool) | Self::PutUnusedPool(pool) => format!("pool {}", pool.name),
-            Self::DeletePool(name) => format!("delete pool {name}"),
+            Self::Pool(change) => format!("pool {} rev {} → {}", change.pool.name, change.seen, change.rev),
+            Self::DeletePool { name, seen } => format!("delete pool {name} rev {seen}"),
             Self::Heartbeat { id, epoch, .. } => format!("heard {id}@{epoch}"),
             Self::Announced { id, epoch, .. } => format!("announced {id}@{epoch}"),
             Self::LookAgain { runner, .. } => format!("look again at {}@{}", runner.id, runner.epoch),
@@ -200,7 +205,7 @@ impl Answer {
         match self {
             Self::Nothing => true,
             Self::Deleted(deleted) => *deleted == Deleted::Done,
-            Self::PutUnused(put) => *put == PutUnused::Done,
+            Self::Pool(written) => matches!(written.as_ref(), Written::Done),
             Self::Runner(written) => matches!(written.as_ref(), Written::Done),
             Self::Runners(written) => *written == AllWritten::Done,
             Self::Intents(written) => *written == IntentsWritten::Done,
@@ -229,7 +234,7 @@ impl Answer {
             }
             Self::Nothing
             | Self::Deleted(_)
-            | Self::PutUnused(_)
+            | Self::Pool(_)
             | Self::Runners(_)
             | Self::Intents(_)
             | Self::Taken(_)
@@ -242,6 +247,18 @@ impl Answer {
 
 fn nothing((): ()) -> Answer {
     Answer::Nothing
+}
+
+impl PoolChange {
+    pub(crate) fn of(write: PoolWrite<'_>) -> Self {
+        let PoolWrite { seen, rev, pool, only_unused } = write;
+        Self { seen, rev, pool: pool.clone(), only_unused }
+    }
+
+    fn lent(&self) -> PoolWrite<'_> {
+        let Self { seen, rev, pool, only_unused } = self;
+        PoolWrite { seen: *seen, rev: *rev, pool, only_unused: *only_unused }
+    }
 }
 
 impl RunnerChange {

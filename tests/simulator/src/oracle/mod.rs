@@ -120,10 +120,10 @@ impl Oracle {
             return;
         }
         match write {
-            Write::PutPool(pool) | Write::PutUnusedPool(pool) => {
-                self.pools.insert(pool.name.clone(), (**pool).clone());
+            Write::Pool(change) => {
+                self.pools.insert(change.pool.name.clone(), change.pool.clone());
             }
-            Write::DeletePool(name) => {
+            Write::DeletePool { name, .. } => {
                 self.pools.remove(name);
             }
             Write::Runner(change) => {
@@ -177,9 +177,8 @@ impl Oracle {
                 self.runners.get(&first.id).is_some_and(|known| known.launch == first.launch)
             }),
             Write::Open { claim, .. } => self.latest.get(&claim.key) == Some(&claim.id),
-            Write::PutPool(_)
-            | Write::PutUnusedPool(_)
-            | Write::DeletePool(_)
+            Write::Pool(_)
+            | Write::DeletePool { .. }
             | Write::Runner(_)
             | Write::Runners(_)
             | Write::Shortage { .. }

@@ -7,12 +7,12 @@ use motorpool_domain::claim::Member;
 use motorpool_domain::runner::{Runner, RunnerState};
 
 use super::fixtures::{
-    LIMIT, POOL, Shared, at, claim, entry, idle, intent, launch, launched, moved, must_write,
+    LIMIT, POOL, Shared, at, claim, define, entry, idle, intent, launch, launched, moved, must_write,
     must_write_claim, open, opened, pool, pool_name, read, terminated,
 };
 
 pub async fn what_is_due_comes_in_order_and_bounded(ledger: Shared) -> Result<()> {
-    ledger.put_pool(&pool(POOL, 100)?).await?;
+    define(&ledger, &pool(POOL, 100)?).await?;
     let mut expected = Vec::new();
     // In an order that is neither that of the ids nor that of the shards.
     for step in 0..40_u64 {
@@ -57,7 +57,7 @@ pub async fn what_is_terminal_or_a_persons_is_never_due(ledger: Shared) -> Resul
 }
 
 pub async fn a_look_comes_before_the_threshold(ledger: Shared) -> Result<()> {
-    ledger.put_pool(&pool(POOL, 100)?).await?;
+    define(&ledger, &pool(POOL, 100)?).await?;
     let (pool, launched) = (pool_name(POOL)?, entry(0, "launched"));
     let runner = intent("r-1")?;
     let write = IntentsWrite {

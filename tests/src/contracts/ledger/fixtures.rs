@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, Page, RunnerWrite,
-    Subject, Taken, Written,
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, Page, PoolWrite,
+    RunnerWrite, Subject, Taken, Written,
 };
 use motorpool_domain::claim::{Ask, Claim, ClaimKey, Member};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
@@ -147,8 +147,22 @@ pub fn reset(runner: &Runner) -> Runner {
 
 /// What `claim` becomes when it gains `runner`, and what the runner becomes.
 pub fn taking(claim: &Claim, runner: &Runner) -> (Claim, Runner) {
-    let member = Member { runner: runner.id.clone(), epoch: runner.epoch, warm: true };
-    (claim.gaining([member]), moved(runner, RunnerState::Claimed { hold: hold(claim) }))
+    let (state, warm) = match &runner.state {
+        RunnerState::Created { launched_at, attempt, .. } => {
+            let (launched_at, attempt) = (*launched_at, attempt.clone());
+            (RunnerState::Created { hold: Some(hold(claim)), launched_at, attempt }, false)
+        }
+        RunnerState::Idle
+        | RunnerState::Resetting { .. }
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => (RunnerState::Claimed { hold: hold(claim) }, true),
+    };
+    let member = Member { runner: runner.id.clone(), epoch: runner.epoch, warm };
+    (claim.gaining([member]), moved(runner, state))
 }
 
 pub async fn write(ledger: &Shared, before: &Runner, after: &Runner) -> Result<Written<Runner>> {
@@ -209,9 +223,18 @@ pub async fn launch(
     Ok(ledger.write_launch_intents(write).await?)
 }
 
+/// The pool as it should be, whatever it was.
+pub async fn define(ledger: &Shared, pool: &Pool) -> Result<()> {
+    let seen = ledger.pool(&pool.name).await?.map_or(0, |record| record.rev);
+    let write = PoolWrite { seen, rev: seen + 1, pool, only_unused: false };
+    let written = ledger.write_pool(write).await?;
+    ensure!(written == Written::Done, "the pool was {written:?}");
+    Ok(())
+}
+
 /// [`POOL`] with a launch intent for each id.
 pub async fn launched(ledger: &Shared, ids: &[&str]) -> Result<Vec<Runner>> {
-    ledger.put_pool(&pool(POOL, 1_000)?).await?;
+    define(ledger, &pool(POOL, 1_000)?).await?;
     let runners = ids.iter().map(|id| intent(id)).collect::<Result<Vec<_>>>()?;
     for some in runners.chunks(25) {
         let written = launch(ledger, 1_000, None, some).await?;

@@ -10,12 +10,12 @@ use motorpool_domain::{Epoch, LaunchId};
 use tokio::task::JoinSet;
 
 use super::fixtures::{
-    POOL, Shared, at, entry, hold, idle, intent, launch, launched, log, moved, must_write, must_write_claim,
-    opened, pool, pool_name, read, read_claim, terminated, used, write,
+    POOL, Shared, at, define, entry, hold, idle, intent, launch, launched, log, moved, must_write,
+    must_write_claim, opened, pool, pool_name, read, read_claim, terminated, used, write,
 };
 
 pub async fn inv_15_intents_are_written_with_their_claim(ledger: Shared) -> Result<()> {
-    ledger.put_pool(&pool(POOL, 25)?).await?;
+    define(&ledger, &pool(POOL, 25)?).await?;
     let claim = opened(&ledger, "c-1").await?;
     let runners = of_one_launch(&claim, 25)?;
     assert_eq!(launch_for(&ledger, &claim, &runners, 25).await?, IntentsWritten::Done);
@@ -49,7 +49,7 @@ pub async fn inv_17_intents_beyond_the_maximum_are_refused_whole(ledger: Shared)
 
 pub async fn inv_17_of_20_launches_at_once_none_goes_beyond_the_maximum(ledger: Shared) -> Result<()> {
     const MAX: u32 = 7;
-    ledger.put_pool(&pool(POOL, MAX)?).await?;
+    define(&ledger, &pool(POOL, MAX)?).await?;
     let mut callers = JoinSet::new();
     for caller in 0..20 {
         let ledger = Arc::clone(&ledger);
@@ -75,7 +75,7 @@ pub async fn inv_17_of_20_launches_at_once_none_goes_beyond_the_maximum(ledger: 
 }
 
 pub async fn inv_17_a_launch_decided_on_a_count_needs_that_count(ledger: Shared) -> Result<()> {
-    ledger.put_pool(&pool(POOL, 100)?).await?;
+    define(&ledger, &pool(POOL, 100)?).await?;
     let mut callers = JoinSet::new();
     for caller in 0..8 {
         let ledger = Arc::clone(&ledger);
@@ -116,7 +116,7 @@ pub async fn inv_17_a_terminated_runner_gives_its_slot_back_once(ledger: Shared)
 }
 
 pub async fn inv_02_intents_of_a_claim_that_moved_on_are_refused_whole(ledger: Shared) -> Result<()> {
-    ledger.put_pool(&pool(POOL, 100)?).await?;
+    define(&ledger, &pool(POOL, 100)?).await?;
     let claim = opened(&ledger, "c-1").await?;
     let ended = claim.released("its workflow was cancelled", at(1));
     must_write_claim(&ledger, &claim, &ended).await?;
@@ -166,7 +166,7 @@ pub async fn inv_01_a_terminated_runner_is_replaced_by_a_higher_epoch(ledger: Sh
 }
 
 pub async fn inv_07_fault_15_launching_again_is_done_and_changes_nothing(ledger: Shared) -> Result<()> {
-    ledger.put_pool(&pool(POOL, 3)?).await?;
+    define(&ledger, &pool(POOL, 3)?).await?;
     let claim = opened(&ledger, "c-1").await?;
     let runners = of_one_launch(&claim, 3)?;
     for _ in 0..2 {
@@ -185,7 +185,7 @@ pub async fn inv_07_fault_15_launching_again_is_done_and_changes_nothing(ledger:
 }
 
 pub async fn a_launch_of_too_many_or_of_one_twice_is_an_error(ledger: Shared) -> Result<()> {
-    ledger.put_pool(&pool(POOL, 100)?).await?;
+    define(&ledger, &pool(POOL, 100)?).await?;
     let claim = opened(&ledger, "c-1").await?;
     assert!(launch(&ledger, 100, None, &of_one_launch(&claim, 26)?).await.is_err());
     assert!(launch(&ledger, 100, None, &[intent("r-1")?, intent("r-1")?]).await.is_err());

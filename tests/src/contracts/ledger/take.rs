@@ -81,16 +81,40 @@ pub async fn inv_02_a_claim_that_gained_another_takes_nothing(ledger: Shared) ->
     Ok(())
 }
 
-pub async fn inv_02_a_runner_that_is_not_idle_is_not_taken(ledger: Shared) -> Result<()> {
+pub async fn inv_03_a_runner_on_its_way_for_nobody_is_taken_once(ledger: Shared) -> Result<()> {
+    let intent = launched(&ledger, &["r-1"]).await?.remove(0);
+    let coming = RunnerState::Created { hold: None, launched_at: Some(at(1)), attempt: None };
+    let created = must_write(&ledger, &intent, &moved(&intent, coming)).await?;
+    let (first, second) = (opened(&ledger, "c-1").await?, opened(&ledger, "c-2").await?);
+    for _ in 0..2 {
+        assert_eq!(take(&ledger, &first, &created).await?, Taken::Done, "its answer may have been lost");
+    }
+    let (gained, held) = taking(&first, &created);
+    assert_eq!(
+        (read_claim(&ledger, &first.id).await?, read(&ledger, &created.id).await?),
+        (gained.clone(), held.clone())
+    );
+    let lost = Taken::RunnerLost { found: Some(Box::new(held.clone())) };
+    assert_eq!(take(&ledger, &second, &created).await?, lost, "it was seen free");
+    assert_eq!(take(&ledger, &second, &held).await?, lost, "it was seen held");
+    assert_eq!(take(&ledger, &gained, &created).await?, lost, "the claim had it already");
+    assert_eq!(read_claim(&ledger, &second.id).await?, second);
+    Ok(())
+}
+
+pub async fn inv_02_a_runner_that_is_not_free_is_not_taken(ledger: Shared) -> Result<()> {
     let claim = opened(&ledger, "c-1").await?;
     let missing = moved(&intent("r-0")?, RunnerState::Idle);
     assert_eq!(take(&ledger, &claim, &missing).await?, Taken::RunnerLost { found: None });
 
     let created = launched(&ledger, &["r-1"]).await?.remove(0);
-    let lost = Taken::RunnerLost { found: Some(Box::new(created.clone())) };
-    assert_eq!(take(&ledger, &claim, &created).await?, lost, "it was not even seen idle");
+    let running = RunnerState::Running { hold: hold(&claim), leaving: false };
+    let running = must_write(&ledger, &created, &moved(&created, running)).await?;
+    let lost = Taken::RunnerLost { found: Some(Box::new(running.clone())) };
+    let other = opened(&ledger, "c-2").await?;
+    assert_eq!(take(&ledger, &other, &running).await?, lost, "it was not even seen free");
 
-    let idle = must_write(&ledger, &created, &moved(&created, RunnerState::Idle)).await?;
+    let idle = must_write(&ledger, &running, &moved(&running, RunnerState::Idle)).await?;
     let newer = must_write(&ledger, &idle, &moved(&idle, RunnerState::Idle)).await?;
     let lost = Taken::RunnerLost { found: Some(Box::new(newer.clone())) };
     assert_eq!(take(&ledger, &claim, &idle).await?, lost, "it was another revision");

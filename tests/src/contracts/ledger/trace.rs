@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::entropy::{Entropy, SeededEntropy};
 use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, LedgerError, Page, RefreshMemory, RunnerWrite,
-    Subject, WhichClaims,
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, LedgerError, Page, PoolWrite, RefreshMemory,
+    RunnerWrite, Subject, WhichClaims,
 };
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::runner::{
@@ -23,8 +23,9 @@ use super::fixtures::{Shared, at, claim_id, claim_of, entry, intent, pool, pool_
 const CALLS: u64 = 500;
 const SEEDS: [u64; 2] = [25, 2_025];
 /// What the calls must have come to between them, for the case to prove anything.
-const OUTCOMES: [&str; 14] = [
+const OUTCOMES: [&str; 15] = [
     "DoneDone",
+    "Lost { found: PoolRecord",
     "Lost { found: Runner",
     "Lost { found: Claim",
     "Lost { found: Some(ClaimId",
@@ -117,11 +118,19 @@ impl Calls {
         let max = 3 + u32::try_from(self.roll(4))?;
         let pool = pool(self.pick(&POOLS)?, max)?;
         let name = pool.name.clone();
+        let seen = memory.pool(&name).await?.map_or(0, |record| record.rev);
+        let seen = if self.roll(4) == 0 { self.roll(5) } else { seen };
         match self.roll(4) {
-            0 => Ok((format!("delete {name}"), both!(memory, other, |on| on.delete_pool(&name)))),
+            0 => Ok((
+                format!("delete {name} as {seen}"),
+                both!(memory, other, |on| on.delete_pool(&name, seen)),
+            )),
             1 => Ok(("list pools".to_owned(), both!(memory, other, |on| on.pools()))),
-            2 => Ok((format!("put {name} unused"), both!(memory, other, |on| on.put_unused_pool(&pool)))),
-            _ => Ok((format!("put {name}"), both!(memory, other, |on| on.put_pool(&pool)))),
+            _ => {
+                let only_unused = self.roll(3) == 0;
+                let write = PoolWrite { seen, rev: seen + 1, pool: &pool, only_unused };
+                Ok((format!("{write:?}"), both!(memory, other, |on| on.write_pool(write))))
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a claim does to a runner: takes it, begins its time, gives it back.
 
 use super::{Decision, Refusal, Step};
-use crate::runner::{Hold, RunnerState};
+use crate::runner::{Hold, RunnerState, is_on_its_way_for_nobody};
 use crate::time::Threshold;
 
 impl Step<'_> {
@@ -12,6 +12,14 @@ impl Step<'_> {
                 Some(self.limits().claimed),
                 format!("{} took it from the pool", hold.claim),
             ),
+            RunnerState::Created { hold: None, launched_at, attempt }
+                if is_on_its_way_for_nobody(self.runner, self.now) =>
+            {
+                let (launched_at, attempt) = (*launched_at, attempt.clone());
+                self.noting(format!("{} took it on its way", hold.claim), |after| {
+                    after.state = RunnerState::Created { hold: Some(hold.clone()), launched_at, attempt };
+                })
+            }
             RunnerState::Created { .. }
             | RunnerState::Resetting { .. }
             | RunnerState::Claimed { .. }
@@ -47,8 +55,8 @@ impl Step<'_> {
                 self.noting(why, |after| {
                     after.state = RunnerState::Created { hold: None, launched_at, attempt };
                     after.registration = None;
-                    // Its agent may have registered it already, and a job may have come.
-                    after.used = after.credential.is_some();
+                    // Its agent was there, and may have registered it already, and a job may have come.
+                    after.used = after.credential.is_some() || after.boot_id.is_some();
                 })
             }
             RunnerState::Claimed { hold } | RunnerState::Running { hold, .. } => {

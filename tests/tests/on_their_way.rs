@@ -1,0 +1,101 @@
+//! Machines that are on their way for nobody go to whoever comes next, instead of a second machine for the same work.
+
+use anyhow::{Context, Result, ensure};
+use motorpool_control::Caller;
+use motorpool_domain::RunnerId;
+use motorpool_domain::runner::{RunnerState, StateName};
+use motorpool_tests::world::World;
+use motorpool_wire::api::ClaimView;
+use serde_json::json;
+
+fn members(claim: &ClaimView) -> Vec<RunnerId> {
+    claim.runners.iter().map(|runner| runner.runner.clone()).collect()
+}
+
+async fn release(world: &World, workflow: &str) -> Result<()> {
+    let request = serde_json::from_value(json!({"workflow": workflow}))?;
+    world.control.release(&Caller::Operator, request).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancelled_workflows_machines_go_to_the_one_begun_anew() -> Result<()> {
+    let world = World::new(json!({})).await?;
+    let cancelled = world.provision("gh-1.1", 3).await?;
+    release(&world, "gh-1.1").await?;
+    let anew = world.provision("gh-1.2", 2).await?;
+    ensure!(world.machines.there().len() == 3, "another was launched: {:?}", world.machines.there());
+    let before = members(&cancelled);
+    ensure!(members(&anew).iter().all(|runner| before.contains(runner)), "{anew:?}");
+    ensure!(anew.runners.iter().all(|runner| !runner.warm), "{anew:?}");
+    let why = world.control.why(&Caller::Operator, &anew.claim).await?;
+    ensure!(why.history.iter().any(|entry| entry.what == "took a machine on its way"), "{why:?}");
+
+    world.agents_work().await?;
+    ensure!(world.claim(&anew).await?.state == "ready");
+    let mut states = Vec::new();
+    for runner in &before {
+        states.push(world.runner(runner).await?.state.name());
+    }
+    states.sort_by_key(|state| state.as_str());
+    ensure!(states == [StateName::Idle, StateName::Running, StateName::Running], "{states:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_lacking_beside_them_is_launched() -> Result<()> {
+    let world = World::new(json!({})).await?;
+    world.provision("gh-1", 1).await?;
+    release(&world, "gh-1").await?;
+    let next = world.provision("gh-2", 3).await?;
+    ensure!(next.runners.len() == 3 && world.machines.there().len() == 3, "{next:?}");
+    world.agents_work().await?;
+    ensure!(world.claim(&next).await?.state == "ready");
+    Ok(())
+}
+
+/// No refresh, and no machine that joins, is needed for it.
+#[tokio::test]
+async fn who_waits_at_the_maximum_has_them_at_once() -> Result<()> {
+    let world = World::new(json!({"max": 2})).await?;
+    world.provision("gh-1", 2).await?;
+    let waits = world.provision("gh-2", 2).await?;
+    ensure!(waits.runners.is_empty(), "{waits:?}");
+    release(&world, "gh-1").await?;
+    let served = world.ledger.claim(&waits.claim).await?.context("the claim")?;
+    ensure!(served.short() == 0, "{served:?}");
+    ensure!(world.used().await? == 2 && world.machines.there().len() == 2);
+    world.agents_work().await?;
+    ensure!(world.claim(&waits).await?.state == "ready");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_spare_on_its_way_is_taken_and_another_launched_in_its_place() -> Result<()> {
+    let world = World::new(json!({"min_idle": 1})).await?;
+    world.refresh().await?;
+    let spare = world.machines.there();
+    ensure!(spare.len() == 1);
+    let claim = world.provision("gh-1", 1).await?;
+    ensure!(members(&claim) == spare, "{claim:?}");
+    world.refresh().await?;
+    ensure!(world.machines.there().len() == 2, "no other spare");
+    Ok(())
+}
+
+/// Its agent was there while the first claim had it: a job may have come.
+#[tokio::test]
+async fn inv_13_one_that_had_joined_for_another_claim_is_cleaned_first() -> Result<()> {
+    let world = World::new(json!({})).await?;
+    let first = world.provision("gh-1", 1).await?;
+    let joined = members(&first).first().context("a runner")?.clone();
+    world.agent_syncs(&joined).await?;
+    ensure!(world.runner(&joined).await?.state.name() == StateName::Created, "it is further already");
+    release(&world, "gh-1").await?;
+    let next = world.provision("gh-2", 1).await?;
+    ensure!(!members(&next).contains(&joined), "{next:?}");
+    world.agent_syncs(&joined).await?;
+    let state = world.runner(&joined).await?.state;
+    ensure!(!matches!(state, RunnerState::Idle | RunnerState::Running { .. }), "{state:?}");
+    Ok(())
+}
