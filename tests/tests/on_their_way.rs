@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use motorpool_control::Caller;
-use motorpool_domain::RunnerId;
+use motorpool_control::ports::ledger::{ClaimWrite, Written};
 use motorpool_domain::runner::{RunnerState, StateName};
+use motorpool_domain::{Actor, AuditEntry, RunnerId};
 use motorpool_tests::world::World;
 use motorpool_wire::api::ClaimView;
 use serde_json::json;
@@ -67,6 +68,49 @@ async fn who_waits_at_the_maximum_has_them_at_once() -> Result<()> {
     ensure!(world.used().await? == 2 && world.machines.there().len() == 2);
     world.agents_work().await?;
     ensure!(world.claim(&waits).await?.state == "ready");
+    Ok(())
+}
+
+#[tokio::test]
+async fn so_has_one_that_was_to_replace_a_lost_runner_of_a_ready_claim() -> Result<()> {
+    let world = World::new(json!({"max": 2})).await?;
+    let first = world.provision("gh-1", 2).await?;
+    world.agents_work().await?;
+    ensure!(world.claim(&first).await?.state == "ready");
+    world.machines.die(members(&first).first().context("a runner")?);
+    world.sweep().await?;
+    let replaced = world.claim(&first).await?;
+    ensure!(replaced.state == "ready" && replaced.runners.len() == 2, "{replaced:?}");
+    let waits = world.provision("gh-2", 1).await?;
+    ensure!(waits.runners.is_empty(), "{waits:?}");
+    release(&world, "gh-1").await?;
+    let served = world.ledger.claim(&waits.claim).await?.context("the claim")?;
+    ensure!(served.short() == 0, "{served:?}");
+    Ok(())
+}
+
+/// The offer was lost in a crash, or nobody made one: refresh alone finds that it can have one, though no slot is free.
+#[tokio::test]
+async fn refresh_brings_who_waits_to_what_is_on_its_way() -> Result<()> {
+    let world = World::new(json!({"max": 1})).await?;
+    let first = world.provision("gh-1", 1).await?;
+    let waits = world.provision("gh-2", 1).await?;
+    let ends = world.ledger.claim(&first.claim).await?.context("the claim")?;
+    let over = ends.failed("its wait is over", world.now());
+    let entry = AuditEntry {
+        at: world.now(),
+        who: Actor::Control,
+        what: "ended".to_owned(),
+        from: None,
+        to: None,
+        why: "its wait is over".to_owned(),
+    };
+    let write = ClaimWrite { before: &ends, after: &over, entry: &entry };
+    ensure!(world.ledger.write_claim(write).await? == Written::Done);
+    world.refresh().await?;
+    let served = world.ledger.claim(&waits.claim).await?.context("the claim")?;
+    ensure!(served.short() == 0, "{served:?}");
+    ensure!(world.machines.launches() == 1, "another was launched");
     Ok(())
 }
 

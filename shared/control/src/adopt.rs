@@ -6,8 +6,9 @@ use crate::filling::Filling;
 use crate::ports::ledger::Page;
 use crate::refused::Refused;
 use crate::take::Candidate;
+use motorpool_domain::Timestamp;
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Runner, StateName, is_on_its_way_for_nobody};
+use motorpool_domain::runner::{Runner, StateName, can_be_taken_on_its_way};
 
 /// How many are looked at beyond those that the claim lacks: some may not be for it, or be taken by others just now.
 const MORE: u32 = 20;
@@ -19,8 +20,7 @@ impl Control {
             return Ok(Some(filling));
         }
         let (now, at_most) = (self.now(), filling.claim.short().saturating_add(MORE));
-        let mut coming = self.coming_for_nobody(pool, at_most).await?;
-        coming.retain(|runner| is_on_its_way_for_nobody(runner, now));
+        let mut coming = self.coming_for_nobody(pool, at_most, now).await?;
         // Who comes at the same moment begins elsewhere.
         let begin = filling.claim.id.as_str().bytes().map(usize::from).sum::<usize>();
         let turn = begin.checked_rem(coming.len()).unwrap_or_default();
@@ -45,15 +45,19 @@ impl Control {
 
     /// Whether a claim that waits at the pool's maximum could get one.
     pub(crate) async fn has_one_on_its_way(&self, pool: &Pool) -> Result<bool, Refused> {
-        let coming = self.coming_for_nobody(pool, MORE).await?;
-        Ok(coming.iter().any(|runner| is_on_its_way_for_nobody(runner, self.now())))
+        Ok(!self.coming_for_nobody(pool, MORE, self.now()).await?.is_empty())
     }
 
-    /// Those that nobody holds are listed first.
-    async fn coming_for_nobody(&self, pool: &Pool, at_most: u32) -> Result<Vec<Runner>, Refused> {
+    /// They are listed before those that somebody holds.
+    async fn coming_for_nobody(
+        &self,
+        pool: &Pool,
+        at_most: u32,
+        now: Timestamp,
+    ) -> Result<Vec<Runner>, Refused> {
         let page = Page::first(at_most);
         let mut coming = self.ledger.list_runners(&pool.name, Some(StateName::Created), page).await?.items;
-        coming.retain(|runner| runner.state.is_free());
+        coming.retain(|runner| can_be_taken_on_its_way(runner, now));
         Ok(coming)
     }
 }

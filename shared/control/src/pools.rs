@@ -103,8 +103,9 @@ impl Control {
                 ));
             }
             match self.ledger.delete_pool(name, record.rev).await? {
-                Deleted::Done => return Ok(()),
-                Deleted::Missing | Deleted::Changed => {}
+                // Missing is what our own delete leaves, if its answer was lost.
+                Deleted::Done | Deleted::Missing => return Ok(()),
+                Deleted::Changed => {}
                 Deleted::InUse { used } => {
                     return Err(Refused::conflict(
                         format!("pool {name} still has {used} runners"),

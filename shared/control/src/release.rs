@@ -18,20 +18,26 @@ impl Control {
         let Some(first) = claims.first() else { return Err(no_such(&owner, &workflow)) };
         let first_id = first.id.clone();
         let open: Vec<Claim> = claims.into_iter().filter(|claim| claim.state.open()).collect();
-        let mut also = Vec::new();
+        let (mut also, mut offered) = (Vec::new(), Vec::new());
         for claim in open {
-            self.release_one(caller, &claim).await?;
-            // Who waited behind it may be next, and what was on its way for it is anybody's.
-            self.offer_to_waiting(&claim.key.pool).await?;
+            let on_its_way = self.release_one(caller, &claim).await?;
+            if on_its_way || claim.waiting() {
+                offered.push(claim.key.pool.clone());
+            }
             if claim.id != first_id {
                 also.push(claim.id);
             }
+        }
+        for pool in offered {
+            // Who waited behind it may be next.
+            self.offer_to_waiting(&pool).await?;
         }
         let now = self.advance(&first_id).await?;
         Ok(ClaimView { also, ..self.claim_view(&now) })
     }
 
-    async fn release_one(&self, caller: &Caller, claim: &Claim) -> Result<(), Refused> {
+    /// Whether a machine is on its way for nobody now.
+    async fn release_one(&self, caller: &Caller, claim: &Claim) -> Result<bool, Refused> {
         let why = format!("released by {}", caller.owner());
         let mut current = claim.clone();
         while current.state.open() {
@@ -42,7 +48,7 @@ impl Control {
             }
             current = self.claim_record(&claim.id).await?;
         }
-        Ok(())
+        Ok(false)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use motorpool_domain::claim::{Claim, ClaimState};
-use motorpool_domain::runner::{Runner, RunnerState};
+use motorpool_domain::runner::{Runner, RunnerState, is_on_its_way_for_nobody};
 use motorpool_domain::{AuditEntry, PoolName, Timestamp};
 
 use crate::keys::padded;
@@ -52,18 +52,7 @@ pub(crate) const FOR_NOBODY: &str = "+";
 
 pub(crate) fn runner_place(runner: &Runner) -> Place {
     let Runner { pool, id, .. } = runner;
-    let first = match runner.state {
-        RunnerState::Created { hold: None, .. } => FOR_NOBODY,
-        RunnerState::Created { hold: Some(_), .. }
-        | RunnerState::Resetting { .. }
-        | RunnerState::Idle
-        | RunnerState::Claimed { .. }
-        | RunnerState::Running { .. }
-        | RunnerState::Releasing { .. }
-        | RunnerState::Quarantined { .. }
-        | RunnerState::Terminating { .. }
-        | RunnerState::Terminated { .. } => "",
-    };
+    let first = if is_on_its_way_for_nobody(runner) { FOR_NOBODY } else { "" };
     match runner.state.name().live() {
         true => Place { list: live_runners(pool), sk: format!("{}#{first}{id}", runner.state.name()) },
         false => Place { list: ended_runners(pool), sk: format!("{}#{id}", padded(runner.entered_at)) },

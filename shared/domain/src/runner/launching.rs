@@ -2,7 +2,7 @@
 
 use crate::ladder::{Attempt, Rung};
 use crate::runner::{Runner, RunnerState, StateName};
-use crate::time::Timestamp;
+use crate::time::{Threshold, Timestamp};
 
 /// Those that follow on each other: a call asks for a run of its launch. Whoever stands apart is left to refresh.
 pub fn run_from(from: u32, runners: &[Runner]) -> &[Runner] {
@@ -30,12 +30,19 @@ pub fn is_unlaunched(runner: &Runner) -> bool {
     matches!(runner.state, RunnerState::Created { launched_at: None, .. })
 }
 
-/// Whether the machine is there and will be ready for whoever takes it now: its claim ended before it came, or it was to be a spare. One
-/// that may have had a job must be cleaned first, and so must a machine that is kept.
-pub fn is_on_its_way_for_nobody(runner: &Runner, now: Timestamp) -> bool {
+/// Whether the machine is there and will be ready for whoever takes it: its claim ended before it came, or it was to be a spare. One that
+/// may have had a job must be cleaned first, and so must a machine that is kept.
+pub fn is_on_its_way_for_nobody(runner: &Runner) -> bool {
     let coming = matches!(runner.state, RunnerState::Created { hold: None, launched_at: Some(_), .. });
-    let late = runner.threshold.is_some_and(|threshold| threshold.passed(now));
-    coming && !late && !runner.used && !runner.kept && !runner.draining
+    coming && !runner.used && !runner.kept && !runner.draining
+}
+
+/// The same, while it still has half of its time to come: one that hangs is not handed on from claim to claim.
+pub fn can_be_taken_on_its_way(runner: &Runner, now: Timestamp) -> bool {
+    let late = runner.threshold.is_some_and(|Threshold(end)| {
+        now.since(runner.entered_at).saturating_mul(2) >= end.since(runner.entered_at)
+    });
+    is_on_its_way_for_nobody(runner) && !late
 }
 
 /// Whether a call for this attempt is still for this runner: it is on its way by it, or came by it and lives.
@@ -113,10 +120,11 @@ mod tests {
 
     #[test]
     fn inv_13_only_what_nobody_had_is_taken_on_its_way() {
-        let now = Timestamp::from_millis(0);
-        let coming = runner(0, 1, true);
-        assert!(is_on_its_way_for_nobody(&coming, now));
-        assert!(!is_on_its_way_for_nobody(&coming, Timestamp::from_millis(1)), "its time to come is over");
+        let at = Timestamp::from_millis;
+        let coming = Runner { threshold: Some(Threshold(at(10))), ..runner(0, 1, true) };
+        assert!(can_be_taken_on_its_way(&coming, at(0)) && can_be_taken_on_its_way(&coming, at(4)));
+        assert!(!can_be_taken_on_its_way(&coming, at(5)), "it may hang");
+        assert!(is_on_its_way_for_nobody(&coming));
         for other in [
             runner(0, 1, false),
             Runner { used: true, ..coming.clone() },
@@ -124,7 +132,10 @@ mod tests {
             Runner { draining: true, ..coming.clone() },
             Runner { state: RunnerState::Idle, ..coming.clone() },
         ] {
-            assert!(!is_on_its_way_for_nobody(&other, now), "{other:?}");
+            assert!(
+                !is_on_its_way_for_nobody(&other) && !can_be_taken_on_its_way(&other, at(0)),
+                "{other:?}"
+            );
         }
     }
 }

@@ -13,7 +13,9 @@ pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
 pub use event::{Hold, Notice, Presence, Removal, RunnerEvent};
 pub use joining::{Joining, Renewal, join, renew_secret};
-pub use launching::{attempt_of, is_of, is_on_its_way_for_nobody, is_unlaunched, run_from};
+pub use launching::{
+    attempt_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, run_from,
+};
 pub use liveness::{Look, look, next_look, overdue};
 
 use crate::ci::Registration;

@@ -1,7 +1,7 @@
 //! What a claim does to a runner: takes it, begins its time, gives it back.
 
 use super::{Decision, Refusal, Step};
-use crate::runner::{Hold, RunnerState, is_on_its_way_for_nobody};
+use crate::runner::{Hold, RunnerState, can_be_taken_on_its_way};
 use crate::time::Threshold;
 
 impl Step<'_> {
@@ -13,7 +13,7 @@ impl Step<'_> {
                 format!("{} took it from the pool", hold.claim),
             ),
             RunnerState::Created { hold: None, launched_at, attempt }
-                if is_on_its_way_for_nobody(self.runner, self.now) =>
+                if can_be_taken_on_its_way(self.runner, self.now) =>
             {
                 let (launched_at, attempt) = (*launched_at, attempt.clone());
                 self.noting(format!("{} took it on its way", hold.claim), |after| {
