@@ -18,6 +18,7 @@ impl Oracle {
         if before.state == RunnerState::Idle {
             self.not_for_silence_in_an_outage(scene, before, after);
         }
+        self.let_go_by_its_holder(scene, before, after);
         self.held_as_listed(scene, after);
         self.machines_follow(scene, before, after);
     }
@@ -161,6 +162,22 @@ impl Oracle {
             let what =
                 format!("{}@{} is held by {}, which does not list it", after.id, after.epoch, hold.claim);
             self.fails(scene, 3, &[&after.id, &hold.claim], what);
+        }
+    }
+
+    /// Invariant 2: what was decided for one holder is not done to another. A claim that is open and lists a runner has not let go of it.
+    fn let_go_by_its_holder(&mut self, scene: &Scene<'_>, before: &Runner, after: &Runner) {
+        let Some(hold) = before.state.hold() else { return };
+        let given_back =
+            matches!(after.state, RunnerState::Created { hold: None, .. } | RunnerState::Releasing { .. });
+        let is_open = self.claim(&hold.claim).is_some_and(|claim| claim.state.open());
+        if before.state.name() != StateName::Releasing
+            && given_back
+            && is_open
+            && self.lists(&hold.claim, before)
+        {
+            let what = format!("{}@{} is taken from {}, which is open", before.id, before.epoch, hold.claim);
+            self.fails(scene, 2, &[&before.id, &hold.claim], what);
         }
     }
 
