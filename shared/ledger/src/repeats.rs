@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use motorpool_control::ports::ledger::{ClaimWrite, IntentsWrite, LedgerError, RunnerWrite};
-use motorpool_domain::claim::Claim;
+use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::runner::Runner;
 
 /// A transaction's size: a launch is one call to the provider.
 const MOST_INTENTS: usize = 25;
 
-/// The claim has the runner in that epoch, both records say so, and it had not when the write was decided on. Nobody else could have
-/// written that.
+/// The claim has the runner as this write gives it, both records say so, and it had not when the write was decided on. Whoever wrote that
+/// meant the same.
 pub(crate) fn taken_before(
     found: Option<&Runner>,
     found_claim: &Claim,
@@ -19,12 +19,12 @@ pub(crate) fn taken_before(
     runner: RunnerWrite<'_>,
 ) -> bool {
     let RunnerWrite { before, .. } = runner;
-    let lists = |claim: &Claim| {
-        claim.members.iter().any(|member| member.runner == before.id && member.epoch == before.epoch)
-    };
+    let ClaimWrite { before: decided_on, after, .. } = claim;
+    let is_it = |member: &&Member| member.runner == before.id && member.epoch == before.epoch;
+    let gained = after.members.iter().find(is_it);
     found.is_some_and(|found| found.epoch == before.epoch && found.held_by(&found_claim.id))
-        && lists(found_claim)
-        && !lists(claim.before)
+        && gained.is_some_and(|gained| found_claim.members.contains(gained))
+        && !decided_on.members.iter().any(|member| is_it(&member))
 }
 
 /// The record is of the same launch: a launch's id is fresh, and its intents were written all together.

@@ -58,6 +58,7 @@ macro_rules! ledger_contract {
             take::inv_02_a_claim_that_gained_another_takes_nothing,
             take::inv_02_a_runner_that_is_not_free_is_not_taken,
             take::inv_03_a_runner_on_its_way_for_nobody_is_taken_once,
+            take::inv_02_one_taken_idle_is_lost_to_who_saw_it_on_its_way,
             take::inv_07_fault_15_taking_again_is_done_and_changes_nothing,
             take::inv_01_taking_again_after_a_reset_is_lost,
             opening::a_claim_is_opened_with_its_first_runner,

@@ -102,6 +102,20 @@ pub async fn inv_03_a_runner_on_its_way_for_nobody_is_taken_once(ledger: Shared)
     Ok(())
 }
 
+/// Two who fill the same claim: one sees the runner on its way still, one sees it idle.
+pub async fn inv_02_one_taken_idle_is_lost_to_who_saw_it_on_its_way(ledger: Shared) -> Result<()> {
+    let created = launched(&ledger, &["r-1"]).await?.remove(0);
+    let idle = must_write(&ledger, &created, &moved(&created, RunnerState::Idle)).await?;
+    let claim = opened(&ledger, "c-1").await?;
+    assert_eq!(take(&ledger, &claim, &idle).await?, Taken::Done);
+    let (gained, claimed) = taking(&claim, &idle);
+    let lost = Taken::RunnerLost { found: Some(Box::new(claimed)) };
+    assert_eq!(take(&ledger, &claim, &created).await?, lost, "that is another claim than it would write");
+    assert_eq!(take(&ledger, &claim, &idle).await?, Taken::Done, "its answer was lost");
+    assert_eq!(read_claim(&ledger, &claim.id).await?, gained);
+    Ok(())
+}
+
 pub async fn inv_02_a_runner_that_is_not_free_is_not_taken(ledger: Shared) -> Result<()> {
     let claim = opened(&ledger, "c-1").await?;
     let missing = moved(&intent("r-0")?, RunnerState::Idle);
