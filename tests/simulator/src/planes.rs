@@ -71,6 +71,7 @@ struct Task {
     plane: usize,
     kind: Kind,
     caller: Caller,
+    begun_at_ms: u64,
     use_case: UseCase,
 }
 
@@ -81,6 +82,15 @@ pub(crate) struct Standing {
     pub(crate) kind: Kind,
     pub(crate) side: Side,
     pub(crate) toward: Toward,
+}
+
+/// A use case that has begun, and not ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnderWay<'a> {
+    pub(crate) plane: usize,
+    pub(crate) kind: Kind,
+    pub(crate) caller: &'a Caller,
+    pub(crate) begun_at_ms: u64,
 }
 
 /// A use case that came to its end, or was cut off.
@@ -127,7 +137,8 @@ impl Planes {
         self.common.ground.set_acting(Some(Acting { task: id, plane, kind }));
         self.common.ground.tell(|| format!("begins: {}", call.in_words()));
         let use_case = call.begin(control);
-        self.tasks.insert(id, Task { plane, kind, caller, use_case });
+        let begun_at_ms = self.common.ground.now_ms();
+        self.tasks.insert(id, Task { plane, kind, caller, begun_at_ms, use_case });
         self.poll(id)
     }
 
@@ -158,6 +169,17 @@ impl Planes {
             .filter_map(|id| self.tasks.remove(id))
             .map(|Task { caller, .. }| Ended { caller, reply: Reply::Nothing })
             .collect()
+    }
+
+    /// The use case that has been under way for longest.
+    pub(crate) fn oldest(&self) -> Option<UnderWay<'_>> {
+        let oldest = self.tasks.iter().min_by_key(|(id, task)| (task.begun_at_ms, **id));
+        oldest.map(|(_, Task { plane, kind, caller, begun_at_ms, .. })| UnderWay {
+            plane: *plane,
+            kind: *kind,
+            caller,
+            begun_at_ms: *begun_at_ms,
+        })
     }
 
     fn poll(&mut self, id: u64) -> Option<Ended> {

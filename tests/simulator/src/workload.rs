@@ -24,6 +24,10 @@ pub(crate) struct Work {
     again: u32,
     /// Asks after faults have stopped, and so must get what it asks for.
     in_the_calm: bool,
+    /// Its claim was ready at least once.
+    served: bool,
+    /// Why its last call was refused, if it was.
+    refused: Option<String>,
 }
 
 /// How a workflow behaves, drawn once.
@@ -83,6 +87,8 @@ impl Work {
             settled_rev: None,
             again: 0,
             in_the_calm: false,
+            served: false,
+            refused: None,
         })
     }
 
@@ -108,6 +114,29 @@ impl Work {
             settled_rev: None,
             again: 0,
             in_the_calm: true,
+            served: false,
+            refused: None,
+        })
+    }
+
+    pub(crate) fn workflow(&self) -> &Workflow {
+        &self.workflow
+    }
+
+    /// What a workflow has to complain of when the world ends. It is not at its end, or it never got what it must get.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        let refused = self.refused.as_deref().unwrap_or("nothing");
+        if self.step != Step::Done {
+            return Some(format!(
+                "{} still {:?}; what it was refused last: {refused}",
+                self.workflow, self.step
+            ));
+        }
+        (self.in_the_calm && !self.served).then(|| {
+            format!(
+                "{} asked when all was well, and was never served; what it was refused last: {refused}",
+                self.workflow
+            )
         })
     }
 
@@ -153,6 +182,7 @@ impl Work {
         let Reply::Claim(outcome) = reply else {
             return self.later(ground, 2_000, 15_000);
         };
+        self.refused = outcome.as_ref().err().map(|refused| refused.message.clone());
         match outcome {
             Ok(view) => self.answered(ground, view),
             Err(refused) => match refused.kind {
@@ -218,6 +248,7 @@ impl Work {
                         self.later(ground, 5_000, 45_000);
                     }
                     "ready" => {
+                        self.served = true;
                         if !matches!(self.step, Step::Uses { .. }) {
                             self.step = Step::Uses { until_ms: ground.now_ms() + self.manner.uses_ms };
                         }

@@ -1,5 +1,6 @@
 //! The main loop: takes the next event, lets it happen, and looks whether an invariant broke.
 
+mod end;
 mod hosts;
 
 use super::calls::{Call, Caller, Reply};
@@ -23,7 +24,7 @@ use super::workload::{LAST_ASK_MS, Work};
 use motorpool_control::SweepWish;
 use motorpool_control::ports::backend::Backend;
 use motorpool_control::ports::ledger::Ledger;
-use motorpool_control::ports::queue::{Queue, QueueName};
+use motorpool_control::ports::queue::Queue;
 use motorpool_domain::{PoolName, RunnerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -124,13 +125,7 @@ impl World {
             }
         }
         self.ground.clock.turn_to(self.end_ms);
-        self.scene(|oracle, scene| oracle.nothing_strays_for_long(scene));
-        let queue = Arc::clone(&self.queue);
-        self.scene(|oracle, scene| {
-            oracle.at_the_end(scene, |runner| {
-                queue.announces(&QueueName::Idle(runner.pool.clone()), &runner.id, runner.epoch)
-            });
-        });
+        self.judge_the_end();
     }
 
     fn set_out(&mut self, chance: &mut Chance) {
@@ -366,6 +361,7 @@ impl World {
             let what = format!("{} has heard nothing until its fence, and goes on", host.runner);
             self.ground.broken(20, &[&host.runner], what);
         }
+        self.nothing_hangs();
     }
 
     fn scene(&self, judge: impl FnOnce(&mut Oracle, &Scene<'_>)) {

@@ -69,6 +69,8 @@ pub(crate) struct Host {
     disk: Disk,
     calls: u64,
     sent_at: BootInstant,
+    /// When a sync was last answered and not refused, by the world's clock.
+    answered_at_ms: u64,
     /// The timer that counts is the last that was set.
     timer: u64,
     work: Work,
@@ -106,6 +108,8 @@ struct Disk {
 const FIRST_CONTACT: Duration = Duration::from_secs(600);
 const FIRST_PAUSE_MS: u64 = 500;
 const LONGEST_PAUSE_MS: u64 = 30_000;
+/// A few heartbeats.
+const LONGEST_UNANSWERED_MS: u64 = 180_000;
 /// How late an agent that is not paused may be: its processes take a moment to die.
 const LATE: Duration = Duration::from_secs(3);
 
@@ -131,6 +135,7 @@ impl Host {
             disk: Disk::default(),
             calls: 0,
             sent_at: start,
+            answered_at_ms: 0,
             timer: 0,
             work: Work::default(),
             first_contact_by: start,
@@ -239,6 +244,19 @@ impl Host {
         over && (!self.kept || self.work.any())
     }
 
+    /// What the agent of an idle runner should not be doing, when all has been well for long.
+    pub(crate) fn unrest(&self, now_ms: u64) -> Option<String> {
+        let silent_ms = now_ms.saturating_sub(self.answered_at_ms);
+        match &self.phase {
+            Phase::Off => None,
+            Phase::Joining { .. } => Some("has not joined".to_owned()),
+            Phase::Over => Some("has ended, and its host is on".to_owned()),
+            Phase::Working(_) if self.work.any() => Some("is still at some work".to_owned()),
+            Phase::Working(_) => (silent_ms > LONGEST_UNANSWERED_MS)
+                .then(|| format!("has had no answer for {} s", silent_ms / 1_000)),
+        }
+    }
+
     fn join(&mut self, ground: &Arc<Ground>) -> Option<(u64, Call)> {
         if self.first_contact_by.passed(self.clock.now(ground.now_ms())) {
             self.end_host(ground, "its secret could not be redeemed in time");
@@ -336,6 +354,7 @@ impl Host {
         let input = match outcome {
             Ok(synced) => {
                 ground.fired(Fault::ClockSkew);
+                self.answered_at_ms = ground.now_ms();
                 let answer = synced.answer;
                 self.was_heard(ground, &answer);
                 self.fence = answer.fence_in_ms.map(|ms| self.sent_at + Duration::from_millis(ms));

@@ -2,8 +2,8 @@
 
 use super::{Oracle, Scene};
 use crate::yard::{Power, Yard};
-use motorpool_domain::PoolName;
 use motorpool_domain::runner::{Runner, RunnerState};
+use motorpool_domain::{PoolName, RunnerId};
 use std::collections::BTreeMap;
 
 /// How long a machine may live without a record, or a record without a machine, with faults all around.
@@ -73,6 +73,15 @@ impl Oracle {
                 &[&name],
                 format!("pool {name} has {live} runners, fewer than its min_idle"),
             );
+        }
+    }
+
+    /// Every machine of the operator's own is part of its pool: he asks for it again until it is.
+    pub(crate) fn all_have_joined(&mut self, scene: &Scene<'_>, machines: &[RunnerId]) {
+        let lives = |id: &RunnerId| self.runner(id).is_some_and(|runner| runner.state.name().live());
+        if let Some(missing) = machines.iter().find(|id| !lives(id)) {
+            let what = format!("faults stopped long ago, and {missing} is not part of its pool");
+            self.fails(scene, 23, &[missing], what);
         }
     }
 
