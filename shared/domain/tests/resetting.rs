@@ -9,6 +9,7 @@ use motorpool_domain::runner::{
 };
 use motorpool_domain::{TaskId, Timestamp};
 use samples::{NOW, claim_id, in_state, rules};
+use std::time::Duration;
 
 /// An agent that does each task once, as the real one does: what it is told again, it has done.
 struct Agent {
@@ -95,4 +96,14 @@ fn what_is_to_be_kept_is_never_cleaned() {
     let registered = Agent::registered().seen;
     let told = desired(&runner, &registered, &keep.rules, NOW);
     assert!(matches!(told, Desired::Do(Task::Deregister { .. })), "{told:?}");
+}
+
+#[test]
+fn inv_18_another_attempt_under_a_shorter_limit_moves_no_deadline_back() {
+    let mut agent = Agent::of(Clean::Cleanup);
+    let before = in_state(StateName::Resetting, true);
+    agent.rules.limits.resetting = Duration::ZERO;
+    let after = agent.sync(before.clone(), NOW, true);
+    assert!(next_attempt_at(&after) > next_attempt_at(&before), "{after:?}");
+    assert_eq!(after.threshold, before.threshold);
 }

@@ -123,7 +123,8 @@ impl Step<'_> {
             after.proof = None;
             after.used = false;
         }
-        if state.name() != self.runner.state.name() {
+        let lasts = state.name() == self.runner.state.name();
+        if !lasts {
             after.entered_at = self.now;
         }
         match state.name() {
@@ -137,7 +138,9 @@ impl Step<'_> {
         }
         after.state = state;
         after.rev += 1;
-        after.threshold = limit.map(|limit| Threshold::in_(limit, self.now));
+        let threshold = limit.map(|limit| Threshold::in_(limit, self.now));
+        // While a state lasts its deadline never moves back: not by a limit that is shorter by now, nor by a clock that is behind.
+        after.threshold = if lasts { threshold.max(self.runner.threshold) } else { threshold };
         Decision::Change(Box::new(Change { after, why: why.into() }))
     }
 
