@@ -9,7 +9,7 @@ use crate::launch::LaunchedShort;
 use crate::ports::entropy::fresh_claim;
 use crate::ports::ledger::{Opened, PoolRecord};
 use crate::refused::Refused;
-use motorpool_domain::claim::{Ask, Claim, ClaimKey, Opening, decide_opening};
+use motorpool_domain::claim::{Ask, Claim, ClaimKey, Opening, Wish, decide_opening};
 use motorpool_domain::{AuditEntry, ClaimId, Timestamp};
 
 /// How often a key that others claim at the same moment is looked at anew.
@@ -40,11 +40,11 @@ impl Control {
         caller: &Caller,
         key: &ClaimKey,
         record: &PoolRecord,
-        ask: &Ask,
+        wish: &Wish,
     ) -> Result<OpenedClaim, Refused> {
         for _ in 0..ATTEMPTS {
             let latest = self.ledger.claim_by_key(key).await?;
-            let replaces = match (decide_opening(latest.as_ref(), ask), latest) {
+            let replaces = match (decide_opening(latest.as_ref(), wish), latest) {
                 (Opening::Same, Some(claim)) => {
                     return Ok(OpenedClaim::Now(Box::new(self.advance(&claim.id).await?)));
                 }
@@ -52,8 +52,10 @@ impl Control {
                 (Opening::Same | Opening::Conflict, None) => None,
                 (Opening::New { replaces }, _) => replaces,
             };
+            // Only now: a claim that is open already stays what it was, whatever its pool allows by now.
+            let ask = self.ask(&record.pool, wish)?;
             self.must_fit(&record.pool, &ask.want).await?;
-            let draft = self.draft(caller, key, record, ask, replaces)?;
+            let draft = self.draft(caller, key, record, &ask, replaces)?;
             match self.open_draft(record, draft).await? {
                 Attempt::Opened { id, now } => {
                     tracing::info!(claim = %id, pool = %key.pool, workflow = %key.workflow, owner = %key.owner, count = ask.count, "a claim was opened");

@@ -4,7 +4,7 @@ use crate::caller::Caller;
 use crate::control::Control;
 use crate::open::OpenedClaim;
 use crate::refused::Refused;
-use motorpool_domain::claim::{Ask, ClaimKey};
+use motorpool_domain::claim::{Ask, ClaimKey, Wish};
 use motorpool_domain::ladder::{Choice, choose};
 use motorpool_domain::pool::{Dispatch, Pool};
 use motorpool_domain::spec::{TypeGlobs, Want};
@@ -23,10 +23,10 @@ impl Control {
             resource_class,
         } = request;
         let record = self.pool_record(&pool).await?;
-        let asked = Asked { count, max_runtime_minutes, usage, allowed_instance_types, resource_class };
-        let ask = self.ask(&record.pool, asked, false)?;
+        let want = self.want(usage, allowed_instance_types, resource_class)?;
+        let wish = Wish { count, want, max_runtime: max_runtime_minutes.map(minutes), idle_only: false };
         let key = ClaimKey { owner: caller.owner(), workflow, pool };
-        match self.open(caller, &key, &record, &ask).await? {
+        match self.open(caller, &key, &record, &wish).await? {
             OpenedClaim::Now(now) => Ok(self.claim_view(&now)),
             OpenedClaim::Empty { reason } => Err(pool_empty(&reason)),
         }
@@ -43,10 +43,10 @@ impl Control {
             resource_class,
         } = request;
         let record = self.pool_record(&pool).await?;
-        let asked = Asked { count: 1, max_runtime_minutes, usage, allowed_instance_types, resource_class };
-        let ask = self.ask(&record.pool, asked, true)?;
+        let want = self.want(usage, allowed_instance_types, resource_class)?;
+        let wish = Wish { count: 1, want, max_runtime: max_runtime_minutes.map(minutes), idle_only: true };
         let key = ClaimKey { owner: caller.owner(), workflow, pool };
-        let mut now = match self.open(caller, &key, &record, &ask).await? {
+        let mut now = match self.open(caller, &key, &record, &wish).await? {
             OpenedClaim::Now(now) => *now,
             OpenedClaim::Empty { reason } => return Err(pool_empty(&reason)),
         };
@@ -64,7 +64,9 @@ impl Control {
         Ok(self.claim_view(&now))
     }
 
-    fn ask(&self, pool: &Pool, asked: Asked, idle_only: bool) -> Result<Ask, Refused> {
+    /// What a wish comes to in this pool as it is now.
+    pub(crate) fn ask(&self, pool: &Pool, wish: &Wish) -> Result<Ask, Refused> {
+        let Wish { count, want, max_runtime, idle_only } = wish;
         let rules = &pool.rules;
         match rules.dispatch {
             Dispatch::Claim => {}
@@ -81,16 +83,13 @@ impl Control {
                 "it was taken out of the pools file; `motorpool pools` lists the others",
             ));
         }
-        if asked.count == 0 || asked.count > rules.max {
+        if *count == 0 || *count > rules.max {
             return Err(Refused::invalid(
-                format!("count is {}; pool {} can give from 1 to {}", asked.count, pool.name, rules.max),
+                format!("count is {count}; pool {} can give from 1 to {}", pool.name, rules.max),
                 "ask for fewer, or have the operator raise the pool's max",
             ));
         }
-        let max_runtime = match asked.max_runtime_minutes {
-            None => rules.limits.max_runtime,
-            Some(minutes) => Duration::from_secs(minutes.saturating_mul(60)),
-        };
+        let max_runtime = max_runtime.unwrap_or(rules.limits.max_runtime);
         if max_runtime.is_zero() || max_runtime > rules.limits.max_runtime {
             let most = rules.limits.max_runtime.as_secs_f64() / 60.0;
             return Err(Refused::invalid(
@@ -98,8 +97,7 @@ impl Control {
                 "ask for less, or have the operator raise the pool's max_runtime_minutes",
             ));
         }
-        let want = self.want(asked.usage, asked.allowed_instance_types, asked.resource_class)?;
-        Ok(Ask { count: asked.count, want, max_runtime, idle_only })
+        Ok(Ask { count: *count, want: want.clone(), max_runtime, idle_only: *idle_only })
     }
 
     /// Nobody waits for what no machine of the pool can ever be. If the provider can't say what it has, waiting tells.
@@ -141,12 +139,8 @@ impl Control {
     }
 }
 
-struct Asked {
-    count: u32,
-    max_runtime_minutes: Option<u64>,
-    usage: Option<motorpool_domain::spec::Usage>,
-    allowed_instance_types: Option<String>,
-    resource_class: Option<String>,
+fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes.saturating_mul(60))
 }
 
 fn pool_empty(reason: &str) -> Refused {

@@ -3,7 +3,7 @@
 mod samples;
 
 use motorpool_domain::claim::{
-    Ask, Assessment, Claim, ClaimState, Member, MemberSeen, Opening, Progress, assess, decide_opening,
+    Ask, Assessment, Claim, ClaimState, Member, MemberSeen, Opening, Progress, Wish, assess, decide_opening,
     is_its_turn, lacked_before, left_over, progress, why,
 };
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState, StateName};
@@ -19,10 +19,17 @@ fn member(runner: &Runner) -> Member {
 #[test]
 fn inv_07_the_same_request_again_is_the_same_claim() {
     let open = claim(2);
-    assert_eq!(decide_opening(None, &open.ask), Opening::New { replaces: None });
-    assert_eq!(decide_opening(Some(&open), &open.ask), Opening::Same);
-    let other = Ask { count: 3, ..open.ask.clone() };
+    let Ask { count, want, max_runtime, idle_only } = open.ask.clone();
+    let wish = Wish { count, want, max_runtime: Some(max_runtime), idle_only };
+    assert_eq!(decide_opening(None, &wish), Opening::New { replaces: None });
+    assert_eq!(decide_opening(Some(&open), &wish), Opening::Same);
+    let other = Wish { count: 3, ..wish.clone() };
     assert_eq!(decide_opening(Some(&open), &other), Opening::Conflict);
+    let longer = Wish { max_runtime: Some(max_runtime * 2), ..wish.clone() };
+    assert_eq!(decide_opening(Some(&open), &longer), Opening::Conflict);
+    // As long as the pool allows: that may be another time by now.
+    let unnamed = Wish { max_runtime: None, ..wish };
+    assert_eq!(decide_opening(Some(&open), &unnamed), Opening::Same);
     let ended = open.released("done", NOW);
     assert_eq!(decide_opening(Some(&ended), &other), Opening::New { replaces: Some(open.id) });
 }

@@ -57,6 +57,25 @@ pub struct Ask {
     pub idle_only: bool,
 }
 
+/// What a request names, before anybody looks at what its pool allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    pub count: u32,
+    pub want: Want,
+    /// None: as long as the pool allows.
+    pub max_runtime: Option<Duration>,
+    pub idle_only: bool,
+}
+
+impl Wish {
+    /// Whether this may be the request that `ask` came of. What its pool allowed then may be another by now.
+    fn became(&self, ask: &Ask) -> bool {
+        let Self { count, want, max_runtime, idle_only } = self;
+        (*count, want, *idle_only) == (ask.count, &ask.want, ask.idle_only)
+            && max_runtime.is_none_or(|named| named == ask.max_runtime)
+    }
+}
+
 /// A runner that this claim took or launched. It counts only while the runner's own record says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
@@ -252,11 +271,11 @@ pub enum Opening {
     Conflict,
 }
 
-pub fn decide_opening(latest: Option<&Claim>, ask: &Ask) -> Opening {
+pub fn decide_opening(latest: Option<&Claim>, wish: &Wish) -> Opening {
     match latest {
         None => Opening::New { replaces: None },
         Some(claim) if !claim.state.open() => Opening::New { replaces: Some(claim.id.clone()) },
-        Some(claim) if &claim.ask == ask => Opening::Same,
+        Some(claim) if wish.became(&claim.ask) => Opening::Same,
         Some(_) => Opening::Conflict,
     }
 }
