@@ -2,12 +2,15 @@
 
 use motorpool_control::{Caller as Identity, Control, Refused, SweepWish, Synced};
 use motorpool_domain::runner::Removal;
-use motorpool_domain::{ClaimId, Epoch, RunnerId};
-use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncRequest};
+use motorpool_domain::{ClaimId, Epoch, PoolName, RunnerId};
+use motorpool_wire::agent::{
+    BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncRequest,
+};
 use motorpool_wire::api::{
     ClaimRequest, ClaimView, ProvisionRequest, RefreshReport, RegisterRunnerRequest, RegisteredRunner,
     ReleaseRequest,
 };
+use motorpool_wire::pool_settings::PoolSettings;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,6 +40,14 @@ pub(crate) enum Call {
     Remove(RunnerId, Removal),
     ReleaseRunner(RunnerId),
     Register(RegisterRunnerRequest),
+    /// A new secret for a runner: the token of its agent is worthless from then on.
+    Renew(RunnerId),
+    PutPool(PoolName, Box<PoolSettings>),
+    /// What a runner program needs from its CI system.
+    Fetch {
+        token: String,
+        request: RegistrationRequest,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,16 +62,51 @@ pub(crate) enum Kind {
     Bootstrap,
     Refresh,
     Operator,
+    Fetch,
 }
 
 /// Who waits for a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Caller {
     Work(usize),
-    Host { host: usize, life: u32, call: u64 },
+    Host {
+        host: usize,
+        life: u32,
+        call: u64,
+    },
+    /// An agent that waits for a registration, beside what else it does.
+    Fetcher {
+        host: usize,
+        life: u32,
+        call: u64,
+    },
     Refresher(usize),
     Operator(RunnerId),
-    Intruder { runner: RunnerId, by_token: bool, epoch: Epoch },
+    /// The operator, who will install the runner's new secret.
+    Renewer(RunnerId),
+    /// The operator, who changes a pool.
+    PoolKeeper(PoolName),
+    Intruder {
+        runner: RunnerId,
+        by: Intrusion,
+        epoch: Epoch,
+    },
+}
+
+/// What an intruder tries his luck with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Intrusion {
+    GuessedToken,
+    /// One that was renewed.
+    OldToken,
+    OldEpoch,
+}
+
+impl Caller {
+    /// Whether it is on a machine, whose heartbeats an outage keeps from the control planes.
+    pub(crate) fn is_host(&self) -> bool {
+        matches!(self, Self::Host { .. } | Self::Fetcher { .. })
+    }
 }
 
 #[derive(Debug)]
@@ -70,6 +116,7 @@ pub(crate) enum Reply {
     Joined(Result<BootstrapAnswer, Refused>),
     Refreshed(Result<RefreshReport, Refused>),
     Registered(Result<RegisteredRunner, Refused>),
+    Fetched(Result<RegistrationAnswer, Refused>),
     Commanded(Result<(), Refused>),
     /// The control plane was down, went down, or the network lost something.
     Nothing,
@@ -89,7 +136,12 @@ impl Call {
             Self::OldEpoch { .. } => Kind::OldEpoch,
             Self::Bootstrap(_) => Kind::Bootstrap,
             Self::Refresh(_) => Kind::Refresh,
-            Self::Remove(..) | Self::ReleaseRunner(_) | Self::Register(_) => Kind::Operator,
+            Self::Remove(..)
+            | Self::ReleaseRunner(_)
+            | Self::Register(_)
+            | Self::Renew(_)
+            | Self::PutPool(..) => Kind::Operator,
+            Self::Fetch { .. } => Kind::Fetch,
         }
     }
 
@@ -124,6 +176,13 @@ impl Call {
                 Self::Register(request) => {
                     Reply::Registered(control.register_runner(&operator, request).await)
                 }
+                Self::Renew(runner) => Reply::Registered(control.rotate_token(&operator, &runner).await),
+                Self::PutPool(pool, settings) => {
+                    Reply::Commanded(control.put_pool(&operator, pool, *settings).await.map(|_| ()))
+                }
+                Self::Fetch { token, request } => {
+                    Reply::Fetched(control.register_with_ci(&token, &request).await)
+                }
             }
         })
     }
@@ -145,6 +204,14 @@ impl Call {
             Self::Remove(runner, removal) => format!("remove {runner} ({removal:?})"),
             Self::ReleaseRunner(runner) => format!("release {runner} from quarantine"),
             Self::Register(request) => format!("register {}", request.runner_id),
+            Self::Renew(runner) => format!("renew the secret of {runner}"),
+            Self::PutPool(pool, settings) => {
+                let PoolSettings { max, min_idle, clean, .. } = settings.as_ref();
+                format!("change pool {pool}: max {max}, min_idle {min_idle}, {clean:?}")
+            }
+            Self::Fetch { request, .. } => {
+                format!("fetch registration {} of {}@{}", request.count, request.runner, request.epoch)
+            }
         }
     }
 }
@@ -186,12 +253,14 @@ impl Reply {
             Self::Joined(Ok(answer)) => format!("joined {} at epoch {}", answer.pool, answer.epoch),
             Self::Refreshed(Ok(report)) => format!("{report:?}"),
             Self::Registered(Ok(registered)) => format!("registered {}", registered.runner),
+            Self::Fetched(Ok(answer)) => format!("registered as {}", answer.name),
             Self::Commanded(Ok(())) => "done".to_owned(),
             Self::Claim(Err(error)) => refused(error),
             Self::Synced(Err(error)) => refused(error),
             Self::Joined(Err(error)) => refused(error),
             Self::Refreshed(Err(error)) => refused(error),
             Self::Registered(Err(error)) => refused(error),
+            Self::Fetched(Err(error)) => refused(error),
             Self::Commanded(Err(error)) => refused(error),
             Self::Nothing => "no answer".to_owned(),
         }

@@ -1,4 +1,4 @@
-//! The faults of PROOF.md that are injected here, by their numbers, and how often each had an effect.
+//! The faults of PROOF.md that are injected here, by their numbers, what people do meanwhile, and how often each had an effect.
 
 use std::fmt;
 
@@ -16,7 +16,10 @@ pub enum Fault {
     DoubledMachine,
     /// The agent of such a one came, and was sent away.
     WrongMachineRefused,
-    ClockSkew,
+    /// An agent began work, whose end it counts on a clock that is minutes off.
+    AgentClockSkew,
+    /// A control plane whose clock is far off wrote a record whose deadline had passed by its clock and not by the right one, or the other way round.
+    PlaneClockSkew,
     AgentPaused,
     /// Finalize is not built yet: two refresh workers at once stand in for it.
     TwoWorkers,
@@ -40,12 +43,23 @@ pub enum Fault {
     NoCapacityOfType,
     NoCapacityInZone,
     NoCapacityAtAll,
+    /// The CI system takes no call, or no more of them.
+    CiDown,
+    /// It has registered a runner, and nobody hears of it.
+    RegistrationAnswerLost,
     IndexLags,
     TransactionConflict,
+    /// Of no number: what people do while all the others go on.
+    TokenRenewed,
+    /// A token that was renewed came all the same, and was refused.
+    OldTokenRefused,
+    PoolChanged,
+    /// Its maximum was set below what it had.
+    PoolShrunk,
 }
 
 impl Fault {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 39] = [
         Self::DuplicateDelivery,
         Self::LostMessage,
         Self::CrashBeforeCall,
@@ -55,7 +69,8 @@ impl Fault {
         Self::LateOrder,
         Self::DoubledMachine,
         Self::WrongMachineRefused,
-        Self::ClockSkew,
+        Self::AgentClockSkew,
+        Self::PlaneClockSkew,
         Self::AgentPaused,
         Self::TwoWorkers,
         Self::RefreshRacesClaim,
@@ -76,11 +91,17 @@ impl Fault {
         Self::NoCapacityOfType,
         Self::NoCapacityInZone,
         Self::NoCapacityAtAll,
+        Self::CiDown,
+        Self::RegistrationAnswerLost,
         Self::IndexLags,
         Self::TransactionConflict,
+        Self::TokenRenewed,
+        Self::OldTokenRefused,
+        Self::PoolChanged,
+        Self::PoolShrunk,
     ];
 
-    /// Its number in PROOF.md, and what it is.
+    /// Its number in PROOF.md, 0 for what is none, and what it is.
     pub fn title(self) -> (u8, &'static str) {
         match self {
             Self::DuplicateDelivery => (1, "duplicate delivery"),
@@ -92,7 +113,8 @@ impl Fault {
             Self::LateOrder => (3, "launch arrives after the crash"),
             Self::DoubledMachine => (3, "a machine too many"),
             Self::WrongMachineRefused => (3, "agent of a wrong machine refused"),
-            Self::ClockSkew => (4, "clock skew of an agent"),
+            Self::AgentClockSkew => (4, "work on an agent's wrong clock"),
+            Self::PlaneClockSkew => (4, "deadline on a plane's wrong clock"),
             Self::AgentPaused => (5, "agent paused for 10 min"),
             Self::TwoWorkers => (6, "two refresh workers at once"),
             Self::RefreshRacesClaim => (7, "refresh races a claim"),
@@ -113,15 +135,27 @@ impl Fault {
             Self::NoCapacityOfType => (22, "no capacity of a type"),
             Self::NoCapacityInZone => (22, "no capacity in a zone"),
             Self::NoCapacityAtAll => (22, "no capacity of anything"),
+            Self::CiDown => (23, "CI system down"),
+            Self::RegistrationAnswerLost => (15, "registration made, answer lost"),
             Self::IndexLags => (25, "index read lags"),
             Self::TransactionConflict => (25, "TransactionConflict"),
+            Self::TokenRenewed => (0, "a runner's token renewed"),
+            Self::OldTokenRefused => (0, "a renewed token refused"),
+            Self::PoolChanged => (0, "a pool changed"),
+            Self::PoolShrunk => (0, "a pool's max below what it has"),
         }
     }
 }
 
 /// How often each fault fired: had an effect on a call, not merely a chance to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fired([u64; Fault::ALL.len()]);
+
+impl Default for Fired {
+    fn default() -> Self {
+        Self([0; Fault::ALL.len()])
+    }
+}
 
 impl Fired {
     pub fn note(&mut self, fault: Fault) {
@@ -148,7 +182,7 @@ impl fmt::Display for Fired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for fault in Fault::ALL {
             let (number, what) = fault.title();
-            writeln!(f, "  fault {number:>2}  {what:<32} {:>10}", self.of(fault))?;
+            writeln!(f, "  fault {number:>2}  {what:<36} {:>10}", self.of(fault))?;
         }
         Ok(())
     }

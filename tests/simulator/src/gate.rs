@@ -27,6 +27,7 @@ pub(crate) enum Toward {
     Provider,
     /// Also the provider: an order for machines.
     Launch,
+    Ci,
 }
 
 #[derive(Debug, Default)]

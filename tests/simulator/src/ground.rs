@@ -3,6 +3,8 @@
 
 use super::calls::Kind;
 use super::chance::Chance;
+use super::ci::Registry;
+use super::clocks::Clocks;
 use super::faults::{Fault, Fired};
 use super::gate::Gates;
 use super::oracle::Oracle;
@@ -17,12 +19,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Ground {
     pub(crate) clock: Arc<SimClock>,
     pub(crate) weather: Weather,
+    pub(crate) clocks: Clocks,
     schedule: Mutex<Schedule>,
     gates: Mutex<Gates>,
     chance: Mutex<Chance>,
     story: Mutex<Story>,
     fired: Mutex<Fired>,
     yard: Mutex<Yard>,
+    ci: Mutex<Registry>,
     oracle: Mutex<Oracle>,
     acting: Mutex<Option<Acting>>,
 }
@@ -33,19 +37,29 @@ pub(crate) struct Acting {
     pub(crate) task: u64,
     pub(crate) plane: usize,
     pub(crate) kind: Kind,
+    /// How far that control plane's clock is ahead of the world's.
+    pub(crate) ahead_ms: i64,
 }
 
 impl Ground {
-    pub(crate) fn new(weather: Weather, chance: Chance, story: Story, oracle: Oracle) -> Self {
+    pub(crate) fn new(
+        weather: Weather,
+        clocks: Clocks,
+        chance: Chance,
+        story: Story,
+        oracle: Oracle,
+    ) -> Self {
         Self {
             clock: Arc::default(),
             weather,
+            clocks,
             schedule: Mutex::default(),
             gates: Mutex::default(),
             chance: Mutex::new(chance),
             story: Mutex::new(story),
             fired: Mutex::default(),
             yard: Mutex::default(),
+            ci: Mutex::default(),
             oracle: Mutex::new(oracle),
             acting: Mutex::default(),
         }
@@ -81,6 +95,11 @@ impl Ground {
         held(&self.yard)
     }
 
+    /// What the CI system lists.
+    pub(crate) fn ci(&self) -> MutexGuard<'_, Registry> {
+        held(&self.ci)
+    }
+
     pub(crate) fn oracle(&self) -> MutexGuard<'_, Oracle> {
         held(&self.oracle)
     }
@@ -90,7 +109,9 @@ impl Ground {
     }
 
     pub(crate) fn all_fired(&self) -> Fired {
-        *held(&self.fired)
+        let mut all = *held(&self.fired);
+        all.add(self.oracle().fired());
+        all
     }
 
     pub(crate) fn acting(&self) -> Option<Acting> {
@@ -111,7 +132,7 @@ impl Ground {
     pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
         let acting = self.acting();
         let who = || match acting {
-            Some(Acting { task, plane, kind }) => format!("plane-{plane} {kind:?}#{task}"),
+            Some(Acting { task, plane, kind, ahead_ms: _ }) => format!("plane-{plane} {kind:?}#{task}"),
             None => "world".to_owned(),
         };
         held(&self.story).tell(self.now_ms(), who, what);

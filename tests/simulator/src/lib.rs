@@ -4,11 +4,14 @@
 
 mod calls;
 mod chance;
+mod ci;
+mod clocks;
 mod faults;
 mod gate;
 mod ground;
 mod host;
 mod ledger;
+mod operator;
 mod oracle;
 mod people;
 mod planes;

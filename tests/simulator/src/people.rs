@@ -1,15 +1,13 @@
-//! The others: an operator who keeps the pools going and sometimes takes runners away, an intruder with old tokens and old
-//! epochs, and what befalls machines by themselves. Each only chooses; the world does it.
+//! The others: an intruder with old tokens and old epochs, and what befalls machines by themselves. Each only chooses; the world does it.
 
-use super::calls::{Call, Caller, Reply};
+use super::calls::{Call, Caller, Intrusion, Reply};
 use super::chance::Chance;
+use super::faults::Fault;
 use super::ground::Ground;
 use super::host::Host;
 use motorpool_control::RefusedKind;
-use motorpool_domain::runner::{Removal, RunnerState, StateName};
-use motorpool_domain::{Epoch, PoolName, RunnerId};
+use motorpool_domain::{Epoch, RunnerId};
 use motorpool_wire::agent::SyncRequest;
-use motorpool_wire::api::RegisterRunnerRequest;
 
 /// What befalls a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,51 +28,13 @@ pub(crate) fn mishap(chance: &mut Chance) -> Mishap {
     }
 }
 
-/// What the operator does at this look at the pools: whatever waits for a person, and now and then something rude.
-pub(crate) fn operate(ground: &Ground, metal: &PoolName, metals: &[RunnerId]) -> Vec<(Caller, Call)> {
-    let calm = ground.weather.calm(ground.now_ms());
-    let oracle = ground.oracle();
-    let mut calls = Vec::new();
-    for runner in oracle.live().filter(|runner| matches!(runner.state, RunnerState::Quarantined { .. })) {
-        let id = runner.id.clone();
-        let call = match runner.kept {
-            true => Call::ReleaseRunner(id.clone()),
-            false => Call::Remove(id.clone(), Removal::IfFree),
-        };
-        calls.push((Caller::Operator(id), call));
-    }
-    for id in metals {
-        let lives = oracle.runner(id).is_some_and(|runner| runner.state.name() != StateName::Terminated);
-        if !lives {
-            let request = RegisterRunnerRequest {
-                runner_id: id.clone(),
-                pool: metal.clone(),
-                instance_type: None,
-                cpu: None,
-                memory_mb: None,
-            };
-            calls.push((Caller::Operator(id.clone()), Call::Register(request)));
-        }
-    }
-    let live: Vec<RunnerId> = oracle.live().map(|runner| runner.id.clone()).collect();
-    drop(oracle);
-    let mut chance = ground.chance();
-    if !calm && chance.hits(3_000) {
-        let removal = [Removal::IfFree, Removal::Drain, Removal::Force].get(chance.index(3)).copied();
-        if let (Some(id), Some(removal)) = (chance.one_of(&live), removal) {
-            calls.push((Caller::Operator(id.clone()), Call::Remove(id.clone(), removal)));
-        }
-    }
-    calls
-}
-
 /// A sync that must not count: with a token that is not the runner's, or from an epoch that is over.
 pub(crate) fn intrude(ground: &Ground, host: &Host) -> Option<(Caller, Call)> {
-    let caller = |by_token, epoch| Caller::Intruder { runner: host.runner.clone(), by_token, epoch };
+    let caller = |by, epoch| Caller::Intruder { runner: host.runner.clone(), by, epoch };
     let epoch = ground.oracle().runner(&host.runner).map(|runner| runner.epoch)?;
     match &host.old_request {
         Some(request) if request.epoch < epoch && ground.chance().hits(6_000) => Some((
-            caller(false, request.epoch),
+            caller(Intrusion::OldEpoch, request.epoch),
             Call::OldEpoch { token: host.token(), request: request.clone() },
         )),
         Some(_) | None => {
@@ -90,7 +50,11 @@ pub(crate) fn intrude(ground: &Ground, host: &Host) -> Option<(Caller, Call)> {
                 program_version: None,
                 wait_ms: 0,
             };
-            Some((caller(true, epoch), Call::StaleToken { token: "mp_runner_guessed".to_owned(), request }))
+            let (by, token) = match host.old_token().filter(|_| ground.chance().hits(7_000)) {
+                Some(old) => (Intrusion::OldToken, old),
+                None => (Intrusion::GuessedToken, "mp_runner_guessed".to_owned()),
+            };
+            Some((caller(by, epoch), Call::StaleToken { token, request }))
         }
     }
 }
@@ -99,13 +63,21 @@ pub(crate) fn intrude(ground: &Ground, host: &Host) -> Option<(Caller, Call)> {
 pub(crate) fn judge_intrusion(
     ground: &Ground,
     runner: &RunnerId,
-    by_token: bool,
+    by: Intrusion,
     asked: Epoch,
     reply: &Reply,
 ) {
+    let by_token = match by {
+        Intrusion::GuessedToken | Intrusion::OldToken => true,
+        Intrusion::OldEpoch => false,
+    };
     let right = match reply {
         Reply::Synced(Ok(synced)) => !by_token && synced.answer.epoch > asked,
         Reply::Synced(Err(refused)) => match refused.kind {
+            RefusedKind::Unauthorized if by == Intrusion::OldToken => {
+                ground.fired(Fault::OldTokenRefused);
+                true
+            }
             RefusedKind::Unauthorized | RefusedKind::Internal | RefusedKind::TooManyRequests => true,
             RefusedKind::Gone => !by_token,
             RefusedKind::InvalidRequest
@@ -118,6 +90,7 @@ pub(crate) fn judge_intrusion(
         | Reply::Joined(_)
         | Reply::Refreshed(_)
         | Reply::Registered(_)
+        | Reply::Fetched(_)
         | Reply::Commanded(_) => false,
     };
     if !right {

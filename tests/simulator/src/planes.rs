@@ -2,17 +2,18 @@
 //! drops all that a plane was doing, at whichever gate each use case stood.
 
 use super::calls::{Call, Caller, Kind, Reply, UseCase};
+use super::clocks::PlaneClock;
 use super::faults::Fault;
 use super::gate::{Side, Toward};
 use super::ground::{Acting, Ground};
 use motorpool_control::ports::backend::{Backend, Backends, OwnedMachines};
-use motorpool_control::ports::ci::CiSystems;
-use motorpool_control::ports::clock::Clock;
+use motorpool_control::ports::ci::{Ci, CiSystems};
 use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SeededEntropy;
 use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
 use motorpool_control::{Control, Parts, ServerSecret, Settings};
+use motorpool_domain::ci::CiSystem;
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::spec::Spec;
 use std::collections::BTreeMap;
@@ -29,14 +30,24 @@ pub(crate) struct Common {
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) plain: Arc<dyn Backend>,
     pub(crate) cloud: Arc<dyn Backend>,
+    pub(crate) ci: Arc<dyn Ci>,
     pub(crate) refresh: Duration,
     pub(crate) sweep: Duration,
 }
 
 pub(crate) const HOST: Spec = Spec { cpu: 2, memory_mb: 2048 };
 
+fn secret() -> ServerSecret {
+    ServerSecret::new(b"for simulations")
+}
+
+/// What all names of these control planes have in common.
+pub(crate) fn installation() -> String {
+    secret().installation()
+}
+
 impl Common {
-    pub(crate) fn control(&self, seed: u64) -> Control {
+    fn control(&self, plane: usize, seed: u64) -> Control {
         Control::new(Parts {
             ledger: Arc::clone(&self.ledger),
             queue: Arc::clone(&self.queue),
@@ -44,11 +55,11 @@ impl Common {
                 .with(BackendKind::Local, Arc::clone(&self.plain))
                 .with(BackendKind::Ec2, Arc::clone(&self.cloud))
                 .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
-            ci: CiSystems::default(),
-            clock: Arc::clone(&self.ground.clock) as Arc<dyn Clock>,
+            ci: CiSystems::default().with(CiSystem::GitHub, Arc::clone(&self.ci)),
+            clock: Arc::new(PlaneClock { ground: Arc::clone(&self.ground), plane }),
             entropy: Arc::new(SeededEntropy::new(seed)),
             doorbell: Arc::new(NoDoorbell),
-            secret: ServerSecret::new(b"for simulations"),
+            secret: secret(),
             settings: Settings {
                 refresh: self.refresh,
                 sweep: self.sweep,
@@ -111,7 +122,7 @@ impl Planes {
     pub(crate) fn start(&mut self, plane: usize) {
         let seed = self.common.ground.chance().draw();
         if let Some(slot) = self.up.get_mut(plane) {
-            *slot = Some(Arc::new(self.common.control(seed)));
+            *slot = Some(Arc::new(self.common.control(plane, seed)));
         }
     }
 
@@ -134,7 +145,7 @@ impl Planes {
         }
         self.begun += 1;
         let id = self.begun;
-        self.common.ground.set_acting(Some(Acting { task: id, plane, kind }));
+        self.acts(id, plane, kind);
         self.common.ground.tell(|| format!("begins: {}", call.in_words()));
         let use_case = call.begin(control);
         let begun_at_ms = self.common.ground.now_ms();
@@ -182,10 +193,17 @@ impl Planes {
         })
     }
 
+    fn acts(&self, task: u64, plane: usize, kind: Kind) {
+        let ground = &self.common.ground;
+        let ahead_ms = ground.clocks.ahead_ms(plane, ground.now_ms());
+        ground.set_acting(Some(Acting { task, plane, kind, ahead_ms }));
+    }
+
     fn poll(&mut self, id: u64) -> Option<Ended> {
+        let (plane, kind) = self.tasks.get(&id).map(|task| (task.plane, task.kind))?;
+        self.acts(id, plane, kind);
         let task = self.tasks.get_mut(&id)?;
         let ground = &self.common.ground;
-        ground.set_acting(Some(Acting { task: id, plane: task.plane, kind: task.kind }));
         let flag = Arc::new(Flag(AtomicBool::new(true)));
         let waker = Waker::from(Arc::clone(&flag));
         let mut context = Context::from_waker(&waker);

@@ -2,9 +2,10 @@
 
 use crate::planes::HOST;
 use motorpool_domain::PoolName;
-use motorpool_domain::pool::{Pool, Rules, Source};
+use motorpool_domain::pool::{Pool, Source};
 use motorpool_wire::pool_settings::PoolSettings;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +52,9 @@ pub(crate) const SMALL: Scale = Scale {
 pub(crate) const METAL: &str = "metal";
 
 impl Scale {
-    /// Machines of a cloud, replaced in the one pool and cleaned in the other; plain ones, kept warm; and machines of the operator's own.
-    pub(crate) fn pools(&self) -> Vec<Pool> {
+    /// Machines of a cloud, replaced in the one pool and cleaned in the other; plain ones, kept warm; and machines of the operator's own. Those that are
+    /// used more than once take jobs of a CI system.
+    pub(crate) fn settings(&self) -> BTreeMap<PoolName, PoolSettings> {
         let limits = json!({
             "dispatch": "claim",
             "idle_seconds": 200,
@@ -78,35 +80,36 @@ impl Scale {
             "security_groups": ["sg-0123456789abcdef0"],
             "on_demand_fallback": true,
         });
+        let ci = json!({"system": "github", "scope": "team/repository"});
         let burst = json!({
             "backend": "ec2", "ec2": ec2, "cpu": HOST.cpu, "memory_mb": HOST.memory_mb, "usage": "spot",
             "clean": "replace", "max": self.max,
         });
         let spot = json!({
             "backend": "ec2", "ec2": ec2, "cpu": HOST.cpu, "memory_mb": HOST.memory_mb, "usage": "spot",
-            "clean": "cleanup", "max": self.max, "min_idle": 1, "run_cmd": "take jobs",
+            "clean": "cleanup", "max": self.max, "min_idle": 1, "run_cmd": "take jobs", "ci": ci,
         });
         let warm = json!({
-            "backend": "local", "clean": "cleanup", "max": self.max, "min_idle": self.min_idle, "run_cmd": "take jobs",
+            "backend": "local", "clean": "cleanup", "max": self.max, "min_idle": self.min_idle, "run_cmd": "take jobs", "ci": ci,
         });
         let metal = json!({"backend": "bare_metal", "clean": "cleanup", "max": self.metals});
         [("burst", burst), ("spot", spot), ("warm", warm), (METAL, metal)]
             .into_iter()
-            .map(|(name, own)| Pool {
-                name: PoolName::parse(name).expect("a pool's name"),
-                source: Source::File,
-                retired: false,
-                rules: rules(&limits, own),
-            })
+            .map(|(name, own)| (PoolName::parse(name).expect("a pool's name"), settings(&limits, own)))
             .collect()
     }
 }
 
-fn rules(limits: &serde_json::Value, own: serde_json::Value) -> Rules {
+/// As an operator has put it.
+pub(crate) fn pool(name: &PoolName, settings: &PoolSettings) -> Pool {
+    let rules = settings.clone().rules(HOST).expect("a pool's rules");
+    Pool { name: name.clone(), source: Source::Api, retired: false, rules }
+}
+
+fn settings(limits: &serde_json::Value, own: serde_json::Value) -> PoolSettings {
     let mut all = limits.clone();
     if let (Some(all), serde_json::Value::Object(own)) = (all.as_object_mut(), own) {
         all.extend(own);
     }
-    let settings: PoolSettings = serde_json::from_value(all).expect("a pool's settings");
-    settings.rules(HOST).expect("a pool's rules")
+    serde_json::from_value(all).expect("a pool's settings")
 }

@@ -4,7 +4,6 @@ use super::calls::{Call, Caller, Reply};
 use super::host::HostEvent;
 use super::ledger::Write;
 use super::provider::LateOrder;
-use motorpool_control::ports::clock::Clock;
 use motorpool_domain::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +71,7 @@ impl Schedule {
     }
 }
 
-/// Milliseconds since the simulation began; the control planes see them as an instant of our time.
+/// The world's own clock: milliseconds since the simulation began. What a control plane takes for the time is in `clocks`.
 #[derive(Debug, Default)]
 pub(crate) struct SimClock(AtomicU64);
 
@@ -88,12 +87,11 @@ impl SimClock {
     }
 
     pub(crate) fn timestamp(at_ms: u64) -> Timestamp {
-        Timestamp::from_millis(BEGAN_AT_MS + at_ms)
+        Self::timestamp_ahead(at_ms, 0)
     }
-}
 
-impl Clock for SimClock {
-    fn now(&self) -> Timestamp {
-        Self::timestamp(self.now_ms())
+    /// As a clock shows it that is so far ahead, or behind.
+    pub(crate) fn timestamp_ahead(at_ms: u64, ahead_ms: i64) -> Timestamp {
+        Timestamp::from_millis((BEGAN_AT_MS + at_ms).saturating_add_signed(ahead_ms))
     }
 }

@@ -22,10 +22,11 @@ pub(crate) enum Wind {
     /// While an order for machines is on its way, or its answer.
     CrashesAtLaunch,
     TasksFail,
+    CiDown,
 }
 
 impl Wind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::LedgerThrottled,
         Self::LedgerAnswersLost,
         Self::LedgerConflicts,
@@ -41,6 +42,7 @@ impl Wind {
         Self::Crashes,
         Self::CrashesAtLaunch,
         Self::TasksFail,
+        Self::CiDown,
     ];
 
     /// Of 10,000 calls: always, and in its storm.
@@ -61,6 +63,7 @@ impl Wind {
             Self::Crashes => (2, 30),
             Self::CrashesAtLaunch => (300, 3_000),
             Self::TasksFail => (100, 3_000),
+            Self::CiDown => (200, 5_000),
         }
     }
 }

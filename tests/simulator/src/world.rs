@@ -1,28 +1,32 @@
 //! The main loop: takes the next event, lets it happen, and looks whether an invariant broke.
 
-mod end;
 mod hosts;
+mod judge;
 
 use super::calls::{Call, Caller, Reply};
 use super::chance::Chance;
+use super::ci::SimCi;
+use super::clocks::Clocks;
 use super::faults::Fault;
 use super::gate::{Side, Toward};
 use super::ground::Ground;
 use super::host::{Host, HostEvent};
 use super::ledger::{Books, Engine, SimLedger};
-use super::oracle::{Oracle, Scene};
+use super::operator::Operator;
+use super::oracle::Oracle;
 use super::people;
 use super::planes::{Common, Ended, Planes, Standing};
 use super::plot::{self, CrashAt, Plot};
 use super::provider::{Cloud, Plain};
 use super::queue::SimQueue;
-use super::scale::{ALL_WELL_MS, CALM_FROM_MS, END_MS, METAL, Scale};
+use super::scale::{self, ALL_WELL_MS, CALM_FROM_MS, END_MS, METAL, Scale};
 use super::schedule::Event;
 use super::story::Story;
 use super::weather::{Weather, Wind};
 use super::workload::{LAST_ASK_MS, Work};
 use motorpool_control::SweepWish;
 use motorpool_control::ports::backend::Backend;
+use motorpool_control::ports::ci::Ci;
 use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
 use motorpool_domain::{PoolName, RunnerId};
@@ -42,8 +46,8 @@ pub(crate) struct World {
     /// Crashes that are to happen, one after the other.
     crashes: VecDeque<CrashAt>,
     end_ms: u64,
+    operator: Operator,
     metal: PoolName,
-    metals: Vec<RunnerId>,
     pub(crate) events: u64,
 }
 
@@ -54,17 +58,21 @@ const PAUSE_MS: u64 = 10 * 60_000;
 impl World {
     pub(crate) fn new(seed: u64, engine: Engine, scale: Scale, story: Story, plot: Plot) -> Self {
         let mut chance = Chance::new(seed);
-        let (weather, end_ms) = match &plot {
-            Plot::Drawn => (Weather::draw(&mut chance, CALM_FROM_MS), END_MS),
-            Plot::Crashes(_) => (Weather::fair(plot::SHORT.to_vec()), plot::END_MS),
+        let (weather, clocks, end_ms) = match &plot {
+            Plot::Drawn => (
+                Weather::draw(&mut chance, CALM_FROM_MS),
+                Clocks::draw(&mut chance, scale.planes, CALM_FROM_MS),
+                END_MS,
+            ),
+            Plot::Crashes(_) => (Weather::fair(plot::SHORT.to_vec()), Clocks::default(), plot::END_MS),
         };
-        let ground = Arc::new(Ground::new(weather, chance.fork(), story, Oracle::default()));
+        let ground = Arc::new(Ground::new(weather, clocks, chance.fork(), story, Oracle::default()));
         let ledger =
             Arc::new(SimLedger { ground: Arc::clone(&ground), books: Arc::new(Books::open(engine)) });
-        let pools = scale.pools();
+        let pools = scale.settings();
         let offers: Vec<(PoolName, u32)> =
-            pools.iter().map(|pool| (pool.name.clone(), pool.rules.max.min(4))).collect();
-        pools.into_iter().for_each(|pool| ledger.define(pool));
+            pools.iter().map(|(name, settings)| (name.clone(), settings.max.min(4))).collect();
+        pools.iter().for_each(|(name, settings)| ledger.define(scale::pool(name, settings)));
         let queue = Arc::new(SimQueue::new(Arc::clone(&ground)));
         let common = Common {
             ground: Arc::clone(&ground),
@@ -72,6 +80,7 @@ impl World {
             queue: Arc::clone(&queue) as Arc<dyn Queue>,
             plain: Arc::new(Plain::new(&ground)) as Arc<dyn Backend>,
             cloud: Arc::new(Cloud::new(&ground)) as Arc<dyn Backend>,
+            ci: Arc::new(SimCi::new(&ground)) as Arc<dyn Ci>,
             refresh: scale.refresh,
             sweep: scale.sweep,
         };
@@ -89,6 +98,7 @@ impl World {
             }
             Plot::Crashes(_) => (plot::works(), 0),
         };
+        let metal = PoolName::parse(METAL).expect("a pool's name");
         let metals =
             (1..=scale.metals).filter_map(|nth| RunnerId::parse(format!("metal-{nth}")).ok()).collect();
         let mut world = Self {
@@ -103,8 +113,8 @@ impl World {
             first_in_the_calm,
             crashes: plot.crashes(),
             end_ms,
-            metal: PoolName::parse(METAL).expect("a pool's name"),
-            metals,
+            operator: Operator::new(metal.clone(), metals, pools),
+            metal,
             events: 0,
         };
         world.set_out(&mut chance);
@@ -220,8 +230,12 @@ impl World {
         self.ground.fired(match (side, toward) {
             (Side::Before, Toward::Launch) => Fault::CrashBeforeLaunch,
             (Side::After, Toward::Launch) => Fault::CrashAfterLaunch,
-            (Side::Before, Toward::Ledger | Toward::Queue | Toward::Provider) => Fault::CrashBeforeCall,
-            (Side::After, Toward::Ledger | Toward::Queue | Toward::Provider) => Fault::CrashAfterCall,
+            (Side::Before, Toward::Ledger | Toward::Queue | Toward::Provider | Toward::Ci) => {
+                Fault::CrashBeforeCall
+            }
+            (Side::After, Toward::Ledger | Toward::Queue | Toward::Provider | Toward::Ci) => {
+                Fault::CrashAfterCall
+            }
         });
         self.ground
             .tell_of(|| format!("plane-{plane}"), || format!("crashes, {side:?} a call to {toward:?}"));
@@ -245,8 +259,7 @@ impl World {
 
     /// A request goes out: to any plane, up or not, over a network that loses some.
     fn send(&mut self, caller: Caller, call: Call) {
-        let from_host = matches!(caller, Caller::Host { .. });
-        let cut_off = from_host && self.ground.weather.outage(self.ground.now_ms());
+        let cut_off = caller.is_host() && self.ground.weather.outage(self.ground.now_ms());
         if cut_off {
             self.ground.fired(Fault::HeartbeatsVanish);
         }
@@ -262,10 +275,13 @@ impl World {
     fn deliver(&mut self, ended: Option<Ended>) {
         let Some(Ended { caller, reply }) = ended else { return };
         match caller {
-            Caller::Refresher(_) | Caller::Operator(_) | Caller::Intruder { .. } => self.told(caller, reply),
-            Caller::Work(_) | Caller::Host { .. } => {
-                let from_host = matches!(caller, Caller::Host { .. });
-                let cut_off = from_host && self.ground.weather.outage(self.ground.now_ms());
+            Caller::Refresher(_)
+            | Caller::Operator(_)
+            | Caller::Renewer(_)
+            | Caller::PoolKeeper(_)
+            | Caller::Intruder { .. } => self.told(caller, reply),
+            Caller::Work(_) | Caller::Host { .. } | Caller::Fetcher { .. } => {
+                let cut_off = caller.is_host() && self.ground.weather.outage(self.ground.now_ms());
                 let (wait_ms, reply) = match cut_off || self.ground.strikes(Wind::NetworkLossy) {
                     true => (TIMEOUT_MS, Reply::Nothing),
                     false => (self.ground.chance().skewed(2, 1_000), reply),
@@ -282,13 +298,15 @@ impl World {
                     work.told(&self.ground, &reply);
                 }
             }
-            Caller::Host { host, life, call } => {
+            Caller::Host { host, life, call } | Caller::Fetcher { host, life, call } => {
                 let Some(of) = self.hosts.get_mut(host).filter(|of| of.life == life) else { return };
                 if let Some(wait_ms) = paused(&self.ground, of) {
-                    let to = Caller::Host { host, life, call };
                     return self.ground.plan_in(wait_ms, Event::Reply { to, reply });
                 }
-                let next = of.told(&self.ground, call, reply);
+                let next = match matches!(to, Caller::Fetcher { .. }) {
+                    true => of.told_of_fetch(&self.ground, call, reply),
+                    false => of.told(&self.ground, call, reply),
+                };
                 self.send_for(host, next);
             }
             Caller::Operator(runner) => {
@@ -296,8 +314,14 @@ impl World {
                     self.joins(runner, registered.bootstrap_secret);
                 }
             }
-            Caller::Intruder { runner, by_token, epoch } => {
-                people::judge_intrusion(&self.ground, &runner, by_token, epoch, &reply);
+            Caller::Renewer(runner) => self.renewed(runner, reply),
+            Caller::PoolKeeper(pool) => {
+                if let Reply::Commanded(Ok(())) = reply {
+                    self.operator.changed(&pool);
+                }
+            }
+            Caller::Intruder { runner, by, epoch } => {
+                people::judge_intrusion(&self.ground, &runner, by, epoch, &reply);
             }
             Caller::Refresher(_) => {
                 if matches!(&reply, Reply::Refreshed(Ok(report)) if report.braked) {
@@ -310,7 +334,11 @@ impl World {
     fn send_for(&mut self, host: usize, call: Option<(u64, Call)>) {
         let Some(of) = self.hosts.get(host) else { return };
         if let Some((number, call)) = call {
-            let caller = Caller::Host { host, life: of.life, call: number };
+            let life = of.life;
+            let caller = match matches!(call, Call::Fetch { .. }) {
+                true => Caller::Fetcher { host, life, call: number },
+                false => Caller::Host { host, life, call: number },
+            };
             self.send(caller, call);
         }
     }
@@ -336,7 +364,7 @@ impl World {
     fn operator(&mut self) {
         let wait_ms = self.ground.chance().between(40_000, 240_000);
         self.ground.plan_in(wait_ms, Event::Operator);
-        for (caller, call) in people::operate(&self.ground, &self.metal, &self.metals) {
+        for (caller, call) in self.operator.looks(&self.ground) {
             self.send(caller, call);
         }
     }
@@ -351,24 +379,6 @@ impl World {
         if let Some((caller, call)) = host.and_then(|host| people::intrude(&self.ground, host)) {
             self.send(caller, call);
         }
-    }
-
-    fn check(&mut self) {
-        self.ground.plan_in(60_000, Event::Check);
-        self.scene(|oracle, scene| oracle.nothing_strays_for_long(scene));
-        let now_ms = self.ground.now_ms();
-        for host in self.hosts.iter().filter(|host| host.overstays(now_ms)) {
-            let what = format!("{} has heard nothing until its fence, and goes on", host.runner);
-            self.ground.broken(20, &[&host.runner], what);
-        }
-        self.nothing_hangs();
-    }
-
-    fn scene(&self, judge: impl FnOnce(&mut Oracle, &Scene<'_>)) {
-        let yard = self.ground.yard();
-        let now_ms = self.ground.now_ms();
-        let scene = Scene { now_ms, acting: None, yard: &yard, outage: false };
-        judge(&mut self.ground.oracle(), &scene);
     }
 }
 

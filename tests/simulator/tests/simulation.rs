@@ -87,6 +87,16 @@ fn inv_17_seed_122_a_launch_that_another_plane_took_further_is_not_given_up() {
     once_failed(122);
 }
 
+#[test]
+fn inv_07_seed_1_a_repeated_request_is_the_same_though_the_pool_allows_another_time_by_now() {
+    once_failed(1);
+}
+
+#[test]
+fn inv_18_seed_101_another_attempt_to_clean_moves_no_deadline_back() {
+    once_failed(101);
+}
+
 /// Invariant 25 is checked here as well: every write is made to a ledger in memory too, and both must answer alike.
 fn embedded(seeds: std::ops::RangeInclusive<u64>) {
     let (fired, failure) = run_all(seeds, Engine::Embedded);

@@ -13,12 +13,18 @@ pub(super) struct HostClock {
 
 /// Up to ten minutes ahead or behind of what would be right.
 const MOST_OFFSET_MS: u64 = 1_200_000;
+const RIGHT_MS: u64 = MOST_OFFSET_MS / 2;
+const MINUTE_MS: u64 = 60_000;
 const LOSS: u64 = 100;
 
 impl HostClock {
     pub(super) fn boot(chance: &mut Chance, now_ms: u64) -> Self {
         let offset_ms = chance.between(0, MOST_OFFSET_MS);
         Self { booted_at_ms: now_ms, offset_ms, gain: chance.between(0, 2 * LOSS) }
+    }
+
+    pub(super) fn is_minutes_off(&self) -> bool {
+        self.offset_ms.abs_diff(RIGHT_MS) > MINUTE_MS
     }
 
     pub(super) fn now(&self, now_ms: u64) -> BootInstant {

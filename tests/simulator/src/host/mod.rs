@@ -2,6 +2,7 @@
 //! its own, can be paused, started anew or cut off; what is done to its disk is noted in the yard.
 
 mod clock;
+mod join;
 mod work;
 
 use super::calls::{Call, Reply};
@@ -13,10 +14,10 @@ use super::yard::Site;
 use clock::HostClock;
 use motorpool_agent::clock::BootInstant;
 use motorpool_agent::machine::{Input, Machine, Memory, Settings, SyncFailure};
-use motorpool_control::{Refused, RefusedKind, Synced, token_sha256};
+use motorpool_control::{Refused, RefusedKind, Synced};
 use motorpool_domain::RunnerId;
 use motorpool_domain::runner::TaskOutcome;
-use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, SyncAnswer, SyncRequest};
+use motorpool_wire::agent::{SyncAnswer, SyncRequest};
 use std::sync::Arc;
 use std::time::Duration;
 use work::Work;
@@ -33,6 +34,10 @@ pub(crate) enum HostEvent {
         outcome: TaskOutcome,
     },
     RunOver {
+        nth: u64,
+    },
+    /// It asks for what its runner program needs.
+    Fetches {
         nth: u64,
     },
     /// It looks whether its provider has something to say to it.
@@ -107,7 +112,6 @@ struct Disk {
 
 const FIRST_CONTACT: Duration = Duration::from_secs(600);
 const FIRST_PAUSE_MS: u64 = 500;
-const LONGEST_PAUSE_MS: u64 = 30_000;
 /// A few heartbeats.
 const LONGEST_UNANSWERED_MS: u64 = 180_000;
 /// How late an agent that is not paused may be: its processes take a moment to die.
@@ -156,7 +160,16 @@ impl Host {
     }
 
     pub(crate) fn token(&self) -> String {
-        format!("mp_runner_{}_{}", self.machine, self.tokens)
+        self.nth_token(self.tokens)
+    }
+
+    /// The last but one, which is worthless since its runner has another.
+    pub(crate) fn old_token(&self) -> Option<String> {
+        (self.tokens > 1).then(|| self.nth_token(self.tokens - 1))
+    }
+
+    fn nth_token(&self, nth: u32) -> String {
+        format!("mp_runner_{}_{nth}", self.machine)
     }
 
     /// The machine starts, for the first time or again: with another boot id, and another clock.
@@ -214,9 +227,10 @@ impl Host {
                 self.step(ground, Input::Noticed(notice))
             }
             HostEvent::RunOver { nth } => {
-                let ended = self.run_over(nth)?;
+                let ended = self.run_over(ground, nth)?;
                 self.step(ground, ended)
             }
+            HostEvent::Fetches { nth } => self.fetches(nth),
         }
     }
 
@@ -231,8 +245,23 @@ impl Host {
             Reply::Synced(outcome) => self.synced(ground, outcome),
             Reply::Nothing if joining => self.join_later(ground),
             Reply::Nothing => self.step(ground, Input::SyncFailed(SyncFailure::Unreachable)),
-            Reply::Claim(_) | Reply::Refreshed(_) | Reply::Registered(_) | Reply::Commanded(_) => None,
+            Reply::Claim(_)
+            | Reply::Refreshed(_)
+            | Reply::Registered(_)
+            | Reply::Fetched(_)
+            | Reply::Commanded(_) => None,
         }
+    }
+
+    /// A reply to a fetch of the agent's.
+    pub(crate) fn told_of_fetch(
+        &mut self,
+        ground: &Arc<Ground>,
+        nth: u64,
+        reply: Reply,
+    ) -> Option<(u64, Call)> {
+        let input = self.fetched(nth, reply)?;
+        self.step(ground, input)
     }
 
     /// Invariant 20: beyond its fence, a host that is not kept is gone, and on a kept one nothing runs.
@@ -257,81 +286,6 @@ impl Host {
         }
     }
 
-    fn join(&mut self, ground: &Arc<Ground>) -> Option<(u64, Call)> {
-        if self.first_contact_by.passed(self.clock.now(ground.now_ms())) {
-            self.end_host(ground, "its secret could not be redeemed in time");
-            return None;
-        }
-        self.calls += 1;
-        let request = BootstrapRequest {
-            runner: self.runner.clone(),
-            secret: self.secret.clone(),
-            token_sha256: token_sha256(&self.token()),
-            machine_id: self.machine.clone(),
-            boot_id: self.boot_id(),
-        };
-        Some((self.calls, Call::Bootstrap(request)))
-    }
-
-    fn join_later(&mut self, ground: &Ground) -> Option<(u64, Call)> {
-        if let Phase::Joining { pause_ms } = &mut self.phase {
-            let wait_ms = self.chance.between(*pause_ms / 2, *pause_ms);
-            *pause_ms = (*pause_ms * 2).min(LONGEST_PAUSE_MS);
-            self.plan(ground, wait_ms, HostEvent::Join);
-        }
-        None
-    }
-
-    fn joined(
-        &mut self,
-        ground: &Arc<Ground>,
-        outcome: Result<BootstrapAnswer, Refused>,
-    ) -> Option<(u64, Call)> {
-        match outcome {
-            Ok(answer) => {
-                if self.cloud {
-                    ground.oracle().may_work(ground.now_ms(), &self.runner, &self.machine);
-                }
-                let memory = match self.disk.memory.take() {
-                    Some(memory) if memory.epoch == answer.epoch => memory,
-                    Some(memory) => Memory { epoch: answer.epoch, results: Vec::new(), ..memory },
-                    None => Memory::fresh(answer.epoch),
-                };
-                let same_boot = self.disk.boot == self.boots;
-                self.disk = Disk { redeemed: true, memory: Some(memory.clone()), boot: self.boots };
-                self.begin(ground, memory.after_restart(same_boot))
-            }
-            Err(refused) => match refused.kind {
-                RefusedKind::Gone => {
-                    self.end_host(ground, "it is gone before it began");
-                    None
-                }
-                RefusedKind::Internal | RefusedKind::TooManyRequests => self.join_later(ground),
-                RefusedKind::Conflict if self.cloud => self.join_later(ground),
-                RefusedKind::InvalidRequest
-                | RefusedKind::Unauthorized
-                | RefusedKind::Forbidden
-                | RefusedKind::NotFound
-                | RefusedKind::Conflict => {
-                    self.tell(ground, || format!("gives up: {}", refused.message));
-                    self.refused(ground);
-                    None
-                }
-            },
-        }
-    }
-
-    /// On a cloud's machine the agent's end is its host's; unless that hangs, and is left to the sweep.
-    fn refused(&mut self, ground: &Ground) {
-        self.phase = Phase::Over;
-        if self.cloud {
-            ground.fired(Fault::WrongMachineRefused);
-            if self.chance.hits(7_000) {
-                self.end_host(ground, "its agent was refused");
-            }
-        }
-    }
-
     fn begin(&mut self, ground: &Arc<Ground>, memory: Memory) -> Option<(u64, Call)> {
         let settings = Settings {
             runner: self.runner.clone(),
@@ -353,7 +307,6 @@ impl Host {
     fn synced(&mut self, ground: &Arc<Ground>, outcome: Result<Box<Synced>, Refused>) -> Option<(u64, Call)> {
         let input = match outcome {
             Ok(synced) => {
-                ground.fired(Fault::ClockSkew);
                 self.answered_at_ms = ground.now_ms();
                 let answer = synced.answer;
                 self.was_heard(ground, &answer);

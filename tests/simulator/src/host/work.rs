@@ -1,15 +1,19 @@
 //! Carries out the effects of an agent's machine: what it runs, how long that takes, and when it ends its host.
 
 use super::{Host, HostEvent, Phase};
-use crate::calls::Call;
+use crate::calls::{Call, Reply};
+use crate::faults::Fault;
 use crate::ground::Ground;
 use crate::schedule::Event;
 use crate::weather::Wind;
 use crate::yard::Power;
-use motorpool_agent::machine::{Effect, Input, Kind, RunEnd, RunStart, TaskStart};
+use motorpool_agent::machine::{
+    Effect, Fetch, Input, Kind, RegistrationFailure, RunEnd, RunStart, TaskStart,
+};
+use motorpool_control::RefusedKind;
 use motorpool_domain::runner::TaskOutcome;
 use motorpool_domain::{Label, TaskId};
-use motorpool_wire::agent::SyncRequest;
+use motorpool_wire::agent::{RegistrationRequest, SyncRequest};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +22,16 @@ use std::time::Duration;
 pub(super) struct Work {
     begun: u64,
     task: Option<Task>,
-    run: Option<u64>,
+    run: Option<Run>,
+    /// The last registration that was asked for, by the number of its call.
+    fetching: Option<(u64, Fetch)>,
+}
+
+#[derive(Debug)]
+struct Run {
+    nth: u64,
+    /// The name that its CI system knows it by.
+    registration: Option<String>,
 }
 
 #[derive(Debug)]
@@ -50,8 +63,7 @@ impl Host {
                 Effect::Sync(request) => call = Some(self.sync(ground, request)),
                 Effect::StartTask(start) => self.start_task(ground, start),
                 Effect::StopTask { grace } => self.stop_task(ground, grace),
-                // No simulated pool has a CI system.
-                Effect::FetchRegistration(_) => {}
+                Effect::FetchRegistration(fetch) => self.fetch(ground, fetch),
                 Effect::StartRun(start) => self.start_run(ground, &start),
                 Effect::StopRun { grace } => self.stop_run(ground, grace),
                 Effect::RenewFence(_) => {}
@@ -86,6 +98,51 @@ impl Host {
         (self.calls, Call::Sync { token: self.token(), request })
     }
 
+    /// The call itself goes out a moment later, beside a sync that may go out now.
+    fn fetch(&mut self, ground: &Ground, fetch: Fetch) {
+        let nth = self.work.next();
+        self.work.fetching = Some((nth, fetch));
+        self.plan(ground, 1, HostEvent::Fetches { nth });
+    }
+
+    pub(super) fn fetches(&self, nth: u64) -> Option<(u64, Call)> {
+        let (_, Fetch { label, epoch, count }) =
+            self.work.fetching.as_ref().filter(|(last, _)| *last == nth)?;
+        let request = RegistrationRequest {
+            runner: self.runner.clone(),
+            epoch: *epoch,
+            label: label.clone(),
+            count: *count,
+        };
+        Some((nth, Call::Fetch { token: self.token(), request }))
+    }
+
+    /// A reply to the last fetch; one to an earlier finds nobody.
+    pub(super) fn fetched(&mut self, nth: u64, reply: Reply) -> Option<Input> {
+        let (_, fetch) = self.work.fetching.take_if(|(last, _)| *last == nth)?;
+        let failure = match reply {
+            Reply::Fetched(Ok(answer)) => return Some(Input::Registered { fetch, answer }),
+            Reply::Fetched(Err(refused)) => match refused.kind {
+                RefusedKind::Conflict => RegistrationFailure::Outdated,
+                RefusedKind::TooManyRequests
+                | RefusedKind::Unauthorized
+                | RefusedKind::Gone
+                | RefusedKind::Internal => RegistrationFailure::Later { wait: refused.retry_after },
+                RefusedKind::InvalidRequest | RefusedKind::Forbidden | RefusedKind::NotFound => {
+                    RegistrationFailure::Refused { why: refused.message }
+                }
+            },
+            Reply::Nothing
+            | Reply::Claim(_)
+            | Reply::Synced(_)
+            | Reply::Joined(_)
+            | Reply::Refreshed(_)
+            | Reply::Registered(_)
+            | Reply::Commanded(_) => RegistrationFailure::Later { wait: None },
+        };
+        Some(Input::RegistrationFailed { fetch, failure })
+    }
+
     /// Invariant 13: no job begins on a machine that another's has been on since it was cleaned.
     fn start_task(&mut self, ground: &Ground, start: TaskStart) {
         let TaskStart { id, kind, label, .. } = start;
@@ -113,13 +170,17 @@ impl Host {
         self.may_work(ground);
         self.is_used(ground, &start.label);
         let nth = self.work.next();
-        self.work.run = Some(nth);
+        self.work.run =
+            Some(Run { nth, registration: start.registration.as_ref().map(|it| it.name.clone()) });
         let wait_ms = self.chance.between(20_000, 400_000);
         self.plan(ground, wait_ms, HostEvent::RunOver { nth });
     }
 
     /// Invariant 16: of two machines of a runner, only the one that its record names does its work.
     fn may_work(&self, ground: &Ground) {
+        if self.clock.is_minutes_off() {
+            ground.fired(Fault::AgentClockSkew);
+        }
         if self.cloud {
             ground.oracle().may_work(ground.now_ms(), &self.runner, &self.machine);
         }
@@ -152,8 +213,11 @@ impl Host {
         Some(Input::TaskEnded { task: id, outcome })
     }
 
-    pub(super) fn run_over(&mut self, nth: u64) -> Option<Input> {
-        self.work.run.take_if(|run| *run == nth)?;
+    pub(super) fn run_over(&mut self, ground: &Ground, nth: u64) -> Option<Input> {
+        let Run { registration, .. } = self.work.run.take_if(|run| run.nth == nth)?;
+        if let Some(name) = registration {
+            ground.ci().job_over(&name);
+        }
         Some(Input::RunEnded(RunEnd { well: true, how: "it ended with exit code 0".to_owned() }))
     }
 
@@ -168,12 +232,11 @@ impl Host {
 
     fn stop_run(&mut self, ground: &Ground, grace: Duration) {
         let nth = self.work.next();
-        if self.work.run.replace(nth).is_some() {
-            let wait_ms = self.dies_in_ms(grace);
-            self.plan(ground, wait_ms, HostEvent::RunOver { nth });
-        } else {
-            self.work.run = None;
-        }
+        let Some(run) = &mut self.work.run else { return };
+        // It dies without a word to its CI system.
+        *run = Run { nth, registration: None };
+        let wait_ms = self.dies_in_ms(grace);
+        self.plan(ground, wait_ms, HostEvent::RunOver { nth });
     }
 
     fn dies_in_ms(&mut self, grace: Duration) -> u64 {

@@ -1,6 +1,7 @@
 //! What must hold of every change of a claim.
 
 use super::{Oracle, Scene};
+use crate::faults::Fault;
 use motorpool_domain::ClaimId;
 use motorpool_domain::claim::{Claim, ClaimState};
 use motorpool_domain::runner::{Runner, RunnerState};
@@ -52,6 +53,9 @@ impl Oracle {
     }
 
     pub(super) fn claim_changes(&mut self, scene: &Scene<'_>, before: &Claim, after: &Claim) {
+        if scene.mistakes(before.threshold) {
+            self.fired.note(Fault::PlaneClockSkew);
+        }
         self.claim_is_as_decided(scene, before);
         let allowed = match (&before.state, &after.state) {
             (ClaimState::Pending, _) => true,

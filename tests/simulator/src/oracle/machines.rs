@@ -7,6 +7,7 @@
 //! found and ended within T (invariant 16). Once faults stop there are none: the machines are then at most `max`, all of them.
 
 use super::{Oracle, Scene};
+use crate::clocks::MOST_OFF_MS;
 use crate::ledger::RunnerChange;
 use crate::schedule::SimClock;
 use crate::yard::{Power, Yard};
@@ -173,7 +174,8 @@ impl Oracle {
                 format!("one token stands for two calls of {}: {known:?} and {attempt:?}", runner.launch);
             self.fails(scene, 15, &[&runner.id], what);
         }
-        let now = scene.now();
+        // Whoever chose may have had a clock that was ahead.
+        let now = SimClock::timestamp(scene.now_ms + MOST_OFF_MS);
         let noted = self.calls.noted.iter().find(|((pool, _), (at_ms, noted))| {
             *pool == runner.pool
                 && noted.until > now
@@ -238,12 +240,12 @@ impl Oracle {
         if before.kept {
             return;
         }
-        self.call_written(scene, after);
         self.names_its_machine(scene, before, after);
         if let (RunnerState::Created { attempt: last, .. }, RunnerState::Created { attempt: next, .. }) =
             (&before.state, &after.state)
             && last != next
         {
+            self.call_written(scene, after);
             // Whatever came of the last call after all is one too many, unless the record comes to name it.
             for made in self.calls.made.values_mut().filter(|made| made.runner == after.id) {
                 made.beside = true;
@@ -320,7 +322,18 @@ impl Oracle {
 
     /// Invariant 17, machine by machine.
     pub(crate) fn within_max(&mut self, now_ms: u64, yard: &Yard, pool: &PoolName) {
-        let Some(max) = self.pools.get(pool).map(|pool| pool.rules.max) else { return };
+        let there = self.machines_and_intents(yard, pool);
+        let Some(most) = self.most_allowed(pool, there) else { return };
+        if there > most {
+            let what = format!(
+                "pool {pool} has {there} machines and records without one, and at most {most} are allowed"
+            );
+            self.fails_at(now_ms, 17, &[pool], what);
+        }
+    }
+
+    /// The machines that are their runners' own, and the live records without one.
+    pub(super) fn machines_and_intents(&self, yard: &Yard, pool: &PoolName) -> u32 {
         let own =
             |id: &String| self.calls.made.get(id).is_some_and(|made| !made.beside && made.pool == *pool);
         let there: Vec<(&String, &RunnerId)> = yard
@@ -332,13 +345,7 @@ impl Oracle {
             .live()
             .filter(|runner| runner.pool == *pool && !there.iter().any(|(_, of)| **of == runner.id))
             .count();
-        if there.len() + intents > usize::try_from(max).unwrap_or(usize::MAX) {
-            let what = format!(
-                "pool {pool} has {} machines and {intents} records without one, and its maximum is {max}",
-                there.len()
-            );
-            self.fails_at(now_ms, 17, &[pool], what);
-        }
+        u32::try_from(there.len() + intents).unwrap_or(u32::MAX)
     }
 
     /// Whether this machine's agent may do the runner's work: it is the one that the record names.

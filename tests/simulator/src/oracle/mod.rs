@@ -4,11 +4,15 @@
 mod claims;
 mod end;
 mod machines;
+mod pools;
+mod registrations;
 mod runners;
 
 pub(crate) use machines::Token;
 
 use super::calls::Kind;
+use super::clocks::USUALLY_OFF_MS;
+use super::faults::Fired;
 use super::ground::Acting;
 use super::ledger::{Answer, Gain, Intents, RunnerChange, Write};
 use super::schedule::SimClock;
@@ -18,14 +22,18 @@ use machines::Calls;
 use motorpool_control::ports::ledger::{IntentsWritten, Taken, Written};
 use motorpool_domain::claim::{Claim, ClaimKey};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::Runner;
-use motorpool_domain::{ClaimId, PoolName, RunnerId, Timestamp};
+use motorpool_domain::runner::{Runner, StateName};
+use motorpool_domain::{ClaimId, PoolName, RunnerId, Threshold, Timestamp};
+use pools::Shrunk;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     violation: Option<Violation>,
+    /// What the oracle alone sees to have had an effect.
+    fired: Fired,
     pools: BTreeMap<PoolName, Pool>,
+    shrunk: BTreeMap<PoolName, Shrunk>,
     /// As they were last written, with the last heartbeat that counted.
     runners: BTreeMap<RunnerId, Runner>,
     claims: BTreeMap<ClaimId, Claim>,
@@ -36,6 +44,8 @@ pub(crate) struct Oracle {
     calls: Calls,
     /// Since when each machine and record have disagreed about being there, by either's id.
     strays: BTreeMap<String, u64>,
+    /// Since when the CI system has listed each runner that is over.
+    ghosts: BTreeMap<String, u64>,
     /// Since when each claim has waited for something that can't be long in coming.
     lingers: BTreeMap<String, u64>,
 }
@@ -51,8 +61,16 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    /// As the control plane takes it that acts: deadlines are compared on its clock.
     fn now(&self) -> Timestamp {
-        SimClock::timestamp(self.now_ms)
+        SimClock::timestamp_ahead(self.now_ms, self.acting.map_or(0, |acting| acting.ahead_ms))
+    }
+
+    /// Whether the one that acts has a clock that is far off, and so takes this deadline for what it is not.
+    fn mistakes(&self, deadline: Option<Threshold>) -> bool {
+        let far_off = self.acting.is_some_and(|acting| acting.ahead_ms.unsigned_abs() > USUALLY_OFF_MS);
+        let right = SimClock::timestamp(self.now_ms);
+        far_off && deadline.is_some_and(|deadline| deadline.passed(self.now()) != deadline.passed(right))
     }
 
     fn by_refresh(&self) -> bool {
@@ -75,6 +93,10 @@ impl Oracle {
 
     pub(crate) fn broken(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
+    }
+
+    pub(crate) fn fired(&self) -> &Fired {
+        &self.fired
     }
 
     pub(crate) fn violation(&self) -> Option<&Violation> {
@@ -120,9 +142,7 @@ impl Oracle {
             return;
         }
         match write {
-            Write::Pool(change) => {
-                self.pools.insert(change.pool.name.clone(), change.pool.clone());
-            }
+            Write::Pool(change) => self.pool_changes(scene, &change.pool),
             Write::DeletePool { name, .. } => {
                 self.pools.remove(name);
             }
@@ -220,14 +240,7 @@ impl Oracle {
             self.call_written(scene, runner);
             self.put_runner(scene, runner, false);
         }
-        let live = self.live_in(&intents.pool);
-        if live > intents.max {
-            let what = format!(
-                "pool {} has {live} live runners, and at most {} are allowed",
-                intents.pool, intents.max
-            );
-            self.fails(scene, 17, &[&intents.pool], what);
-        }
+        self.intents_fit(scene, intents);
         if let Some(gain) = &intents.claim {
             self.gains(scene, gain);
         }
@@ -246,7 +259,9 @@ impl Oracle {
     }
 
     fn put_runner(&mut self, scene: &Scene<'_>, after: &Runner, taken: bool) {
-        let seen_at = self.runners.get(&after.id).filter(|known| known.launch == after.launch || known.kept);
+        // In the place of an earlier life that is over begins another; but a machine that is kept was heard of all the same.
+        let same_life = |known: &&Runner| known.kept || known.state.name() != StateName::Terminated;
+        let seen_at = self.runners.get(&after.id).filter(same_life);
         let seen_at = seen_at.and_then(|known| known.seen_at);
         self.writers.insert(after.id.clone(), (scene.acting.map(|acting| acting.kind), taken));
         self.runners.insert(after.id.clone(), Runner { seen_at, ..after.clone() });

@@ -2,12 +2,21 @@
 
 use super::{Oracle, Scene};
 use crate::calls::Kind;
+use crate::clocks::MOST_OFF_MS;
+use crate::faults::Fault;
 use motorpool_domain::Epoch;
 use motorpool_domain::claim::Claim;
 use motorpool_domain::runner::{Runner, RunnerState, StateName};
+use std::time::Duration;
 
 impl Oracle {
     pub(super) fn runner_changes(&mut self, scene: &Scene<'_>, before: &Runner, after: &Runner) {
+        if scene.mistakes(before.threshold) {
+            self.fired.note(Fault::PlaneClockSkew);
+        }
+        if before.credential.is_some() && after.credential.is_none() && before.launch != after.launch {
+            self.fired.note(Fault::TokenRenewed);
+        }
         self.decided_from_what_is(scene, before);
         self.only_rises(scene, before, after);
         self.threshold_stays(scene, before, after);
@@ -75,7 +84,11 @@ impl Oracle {
 
     /// Invariant 13, by the record and by the machine itself.
     fn proven_clean(&mut self, scene: &Scene<'_>, before: &Runner, after: &Runner) {
-        let proven = after.proof.as_ref().is_some_and(|proof| proof.at >= before.entered_at);
+        // Two planes may have written the one and the other.
+        let clocks_differ = Duration::from_millis(2 * MOST_OFF_MS);
+        let proven = after.proof.as_ref().is_some_and(|proof| {
+            before.proof.as_ref() != Some(proof) && proof.at.after(clocks_differ) >= before.entered_at
+        });
         let named = |id: &str| after.provider_id.as_deref().is_none_or(|named| named == id);
         let used_by =
             scene.yard.of(&after.id).find_map(|(id, site)| site.used_by.as_ref().filter(|_| named(id)));
@@ -121,7 +134,9 @@ impl Oracle {
     fn reaps(&self, scene: &Scene<'_>) -> bool {
         scene.acting.is_some_and(|acting| match acting.kind {
             Kind::Provision | Kind::ClaimNow | Kind::View | Kind::Bootstrap | Kind::Refresh => true,
-            Kind::Release | Kind::Sync | Kind::StaleToken | Kind::OldEpoch | Kind::Operator => false,
+            Kind::Release | Kind::Sync | Kind::StaleToken | Kind::OldEpoch | Kind::Operator | Kind::Fetch => {
+                false
+            }
         })
     }
 

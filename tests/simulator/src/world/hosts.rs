@@ -1,11 +1,13 @@
 //! What happens to hosts: they join, start, stop, meet with mishaps, and are taken away.
 
 use super::{PAUSE_MS, World};
+use crate::calls::Reply;
 use crate::faults::Fault;
 use crate::host::{Born, Host, HostEvent};
 use crate::people::{self, Mishap};
 use crate::schedule::Event;
 use crate::yard::{Power, Site, Sort};
+use motorpool_control::RefusedKind;
 use motorpool_domain::RunnerId;
 use motorpool_domain::runner::Notice;
 
@@ -29,6 +31,29 @@ impl World {
         };
         self.ground.yard().add(&machine, site);
         let host = self.host_of(&machine);
+        if let Some(host) = host.and_then(|host| self.hosts.get_mut(host)) {
+            host.give_secret(&self.ground, secret);
+        }
+    }
+
+    /// The operator has a runner's new secret, and installs it; or hears that there is none to be had.
+    pub(super) fn renewed(&mut self, runner: RunnerId, reply: Reply) {
+        let Reply::Registered(outcome) = reply else { return };
+        let secret = match outcome {
+            Ok(registered) => registered.bootstrap_secret,
+            Err(refused) if refused.kind == RefusedKind::Conflict => return self.operator.renewed(&runner),
+            // He asks again.
+            Err(_) => return,
+        };
+        self.operator.renewed(&runner);
+        let named = self.ground.oracle().runner(&runner).and_then(|record| record.provider_id.clone());
+        let machine = {
+            let yard = self.ground.yard();
+            let is_it = |id: &String| named.as_ref().is_none_or(|named| named == id);
+            let mut its = yard.of(&runner).filter(|(id, site)| is_it(id) && site.power == Power::On);
+            its.next().map(|(id, _)| id.clone())
+        };
+        let host = machine.and_then(|machine| self.by_machine.get(&machine).copied());
         if let Some(host) = host.and_then(|host| self.hosts.get_mut(host)) {
             host.give_secret(&self.ground, secret);
         }

@@ -2,8 +2,10 @@
 //! and nobody is still at something. What records and machines have become is the oracle's to judge.
 
 use super::World;
+use crate::oracle::{Oracle, Scene};
 use crate::planes::UnderWay;
 use crate::scale::ALL_WELL_MS;
+use crate::schedule::Event;
 use motorpool_control::ports::queue::QueueName;
 use std::sync::Arc;
 
@@ -13,6 +15,26 @@ const LONGEST_MS: u64 = 15 * 60_000;
 const LONGEST_WHEN_WELL_MS: u64 = 60_000;
 
 impl World {
+    /// Now and then, whatever the weather.
+    pub(super) fn check(&mut self) {
+        self.ground.plan_in(60_000, Event::Check);
+        self.scene(|oracle, scene| oracle.nothing_strays_for_long(scene));
+        self.ground.oracle().no_ghost_stays_for_long(self.ground.now_ms(), &self.ground.ci());
+        let now_ms = self.ground.now_ms();
+        for host in self.hosts.iter().filter(|host| host.overstays(now_ms)) {
+            let what = format!("{} has heard nothing until its fence, and goes on", host.runner);
+            self.ground.broken(20, &[&host.runner], what);
+        }
+        self.nothing_hangs();
+    }
+
+    fn scene(&self, judge: impl FnOnce(&mut Oracle, &Scene<'_>)) {
+        let yard = self.ground.yard();
+        let now_ms = self.ground.now_ms();
+        let scene = Scene { now_ms, acting: None, yard: &yard, outage: false };
+        judge(&mut self.ground.oracle(), &scene);
+    }
+
     pub(super) fn judge_the_end(&self) {
         self.nothing_hangs();
         self.scene(|oracle, scene| oracle.nothing_strays_for_long(scene));
@@ -27,8 +49,9 @@ impl World {
             oracle.at_the_end(scene, |runner| {
                 queue.announces(&QueueName::Idle(runner.pool.clone()), &runner.id, runner.epoch)
             });
-            oracle.all_have_joined(scene, &self.metals);
+            oracle.all_have_joined(scene, self.operator.metals());
         });
+        self.ground.oracle().no_ghost_is_listed(self.ground.now_ms(), &self.ground.ci());
     }
 
     /// A use case that was cut off by a crash is not under way any more; one whose caller has given up is.

@@ -1,0 +1,143 @@
+//! A CI system like GitHub: it knows registered runners by name, gives each one job, and forgets it after that. It is down now and then, and loses
+//! answers. What it lists is the truth that registrations are held against.
+
+use super::faults::Fault;
+use super::gate::{Gate, Side, Toward};
+use super::ground::Ground;
+use super::planes::installation;
+use super::weather::Wind;
+use async_trait::async_trait;
+use motorpool_control::ports::ci::{
+    Ci, CiError, CiTrouble, ListedRunner, Rate, Registered, RegistrationOrder,
+};
+use motorpool_domain::ci::named;
+use motorpool_domain::{Epoch, Label, RunnerId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The runners that it lists, by the ids that it gave them.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    made: u64,
+    listed: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) scope: String,
+    pub(crate) name: String,
+    /// Whose jobs it gets.
+    pub(crate) label: Label,
+    /// What its name says.
+    pub(crate) runner: RunnerId,
+    pub(crate) epoch: Epoch,
+}
+
+impl Registry {
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &Entry> {
+        self.listed.values()
+    }
+
+    /// A runner program with this registration has ended: it is good for one job, and was given one.
+    pub(crate) fn job_over(&mut self, name: &str) {
+        self.listed.retain(|_, entry| entry.name != name);
+    }
+
+    fn add(&mut self, entry: Entry) -> String {
+        self.job_over(&entry.name);
+        self.made += 1;
+        let id = format!("{}", self.made);
+        self.listed.insert(id.clone(), entry);
+        id
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct SimCi {
+    ground: Arc<Ground>,
+}
+
+impl SimCi {
+    pub(crate) fn new(ground: &Arc<Ground>) -> Self {
+        Self { ground: Arc::clone(ground) }
+    }
+
+    async fn travels(&self, side: Side) {
+        let wait_ms = self.ground.chance().skewed(50, 5_000);
+        Gate::new(&self.ground, wait_ms, side, Toward::Ci).await;
+    }
+
+    /// The call arrives, or is not taken.
+    async fn arrives(&self, attempted: &str) -> Result<(), CiError> {
+        self.travels(Side::Before).await;
+        if !self.ground.strikes(Wind::CiDown) {
+            return Ok(());
+        }
+        self.ground.fired(Fault::CiDown);
+        self.ground.tell(|| format!("ci: does not {attempted}"));
+        let limited = self.ground.chance().hits(5_000);
+        let retry_after = Duration::from_millis(self.ground.chance().between(1_000, 60_000));
+        Err(if limited { CiError::RateLimited { retry_after } } else { failed(attempted) })
+    }
+}
+
+#[async_trait]
+impl Ci for SimCi {
+    async fn register(&self, order: &RegistrationOrder<'_>) -> Result<Registered, CiError> {
+        self.arrives("register a runner").await?;
+        let RegistrationOrder { binding, name, label, workflow: _ } = order;
+        let Some((runner, epoch)) = named(&installation(), name) else {
+            return Err(CiError::Refused(format!("{name} is no name that can be told from another's")));
+        };
+        let (scope, name) = (binding.scope.clone(), (*name).to_owned());
+        let entry = Entry { scope, name: name.clone(), label: (*label).clone(), runner, epoch };
+        let id = self.ground.ci().add(entry);
+        self.ground.tell(|| format!("ci: registers {name} as {label}"));
+        let lost = self.ground.strikes(Wind::CiDown);
+        self.travels(Side::After).await;
+        if lost {
+            self.ground.fired(Fault::RegistrationAnswerLost);
+            return Err(failed("register a runner"));
+        }
+        let secret = format!("jit-{id}").into();
+        Ok(Registered { id, secret, url: None })
+    }
+
+    async fn remove(&self, scope: &str, id: &str) -> Result<(), CiError> {
+        self.arrives("remove a runner").await?;
+        let removed = {
+            let mut ci = self.ground.ci();
+            let is_there = ci.listed.get(id).is_some_and(|entry| entry.scope == scope);
+            is_there.then(|| ci.listed.remove(id)).flatten()
+        };
+        if let Some(entry) = removed {
+            self.ground.tell(|| format!("ci: forgets {}", entry.name));
+        }
+        let lost = self.ground.strikes(Wind::CiDown);
+        self.travels(Side::After).await;
+        if lost { Err(failed("remove a runner")) } else { Ok(()) }
+    }
+
+    async fn list(&self, scope: &str, prefix: &str) -> Result<Vec<ListedRunner>, CiError> {
+        self.arrives("list runners").await?;
+        let ci = self.ground.ci();
+        let there =
+            ci.listed.iter().filter(|(_, entry)| entry.scope == scope && entry.name.starts_with(prefix));
+        Ok(there
+            .map(|(id, entry)| ListedRunner { id: id.clone(), name: entry.name.clone(), busy: false })
+            .collect())
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
+
+    fn trouble(&self, _: &str) -> Option<CiTrouble> {
+        None
+    }
+}
+
+fn failed(attempted: &str) -> CiError {
+    CiError::Failed { attempted: attempted.to_owned(), source: "the CI system does not answer".into() }
+}

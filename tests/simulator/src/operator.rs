@@ -1,0 +1,155 @@
+//! The operator: keeps the pools going, and while faults go on takes runners away, renews their secrets and changes the pools. What he has begun he
+//! repeats until he hears that it is done; when faults stop, he sets the pools back to what they were. He only chooses; the world does it.
+
+use super::calls::{Call, Caller};
+use super::chance::Chance;
+use super::ground::Ground;
+use super::scale::METAL;
+use motorpool_domain::pool::Clean;
+use motorpool_domain::runner::{Removal, Runner, RunnerState, StateName};
+use motorpool_domain::{PoolName, RunnerId};
+use motorpool_wire::api::RegisterRunnerRequest;
+use motorpool_wire::pool_settings::PoolSettings;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug)]
+pub(crate) struct Operator {
+    /// The pool of his own machines, and those.
+    metal: PoolName,
+    metals: Vec<RunnerId>,
+    /// As the pools are when he leaves them alone.
+    pools: BTreeMap<PoolName, PoolSettings>,
+    /// What he has not heard of to be done.
+    changing: BTreeMap<PoolName, PoolSettings>,
+    renewing: BTreeSet<RunnerId>,
+    has_set_back: bool,
+}
+
+/// Of 10,000 looks at the pools while faults go on.
+const REMOVES: u32 = 3_000;
+const RENEWS: u32 = 2_500;
+const CHANGES: u32 = 2_500;
+
+impl Operator {
+    pub(crate) fn new(
+        metal: PoolName,
+        metals: Vec<RunnerId>,
+        pools: BTreeMap<PoolName, PoolSettings>,
+    ) -> Self {
+        Self {
+            metal,
+            metals,
+            pools,
+            changing: BTreeMap::new(),
+            renewing: BTreeSet::new(),
+            has_set_back: false,
+        }
+    }
+
+    pub(crate) fn metals(&self) -> &[RunnerId] {
+        &self.metals
+    }
+
+    /// What he does at this look at the pools: whatever waits for a person, what he has begun, and now and then something rude.
+    pub(crate) fn looks(&mut self, ground: &Ground) -> Vec<(Caller, Call)> {
+        let mut calls = self.keeps_going(ground);
+        match ground.weather.calm(ground.now_ms()) {
+            true if !self.has_set_back => {
+                self.has_set_back = true;
+                self.changing = self.pools.clone();
+            }
+            true => {}
+            false => calls.extend(self.interferes(ground)),
+        }
+        calls.extend(self.renewing.iter().map(|id| (Caller::Renewer(id.clone()), Call::Renew(id.clone()))));
+        calls.extend(self.changing.iter().map(|(pool, settings)| {
+            (Caller::PoolKeeper(pool.clone()), Call::PutPool(pool.clone(), Box::new(settings.clone())))
+        }));
+        calls
+    }
+
+    /// He has the new secret, or there is none to be had.
+    pub(crate) fn renewed(&mut self, runner: &RunnerId) {
+        self.renewing.remove(runner);
+    }
+
+    pub(crate) fn changed(&mut self, pool: &PoolName) {
+        self.changing.remove(pool);
+    }
+
+    fn keeps_going(&self, ground: &Ground) -> Vec<(Caller, Call)> {
+        let oracle = ground.oracle();
+        let mut calls = Vec::new();
+        for runner in oracle.live().filter(|runner| matches!(runner.state, RunnerState::Quarantined { .. })) {
+            let id = runner.id.clone();
+            let call = match runner.kept {
+                true => Call::ReleaseRunner(id.clone()),
+                false => Call::Remove(id.clone(), Removal::IfFree),
+            };
+            calls.push((Caller::Operator(id), call));
+        }
+        for id in &self.metals {
+            let lives = oracle.runner(id).is_some_and(|runner| runner.state.name() != StateName::Terminated);
+            if !lives {
+                let request = RegisterRunnerRequest {
+                    runner_id: id.clone(),
+                    pool: self.metal.clone(),
+                    instance_type: None,
+                    cpu: None,
+                    memory_mb: None,
+                };
+                calls.push((Caller::Operator(id.clone()), Call::Register(request)));
+            }
+        }
+        calls
+    }
+
+    fn interferes(&mut self, ground: &Ground) -> Option<(Caller, Call)> {
+        let (live, joined): (Vec<RunnerId>, Vec<RunnerId>) = {
+            let oracle = ground.oracle();
+            let ids = |which: fn(&&Runner) -> bool| {
+                oracle.live().filter(which).map(|runner| runner.id.clone()).collect()
+            };
+            (ids(|_| true), ids(|runner| runner.credential.is_some()))
+        };
+        let mut chance = ground.chance();
+        if chance.hits(RENEWS) {
+            self.renewing.extend(chance.one_of(&joined).cloned());
+        }
+        if chance.hits(CHANGES) {
+            let names: Vec<&PoolName> = self.pools.keys().collect();
+            let name = chance.one_of(&names).map(|name| (*name).clone());
+            if let Some((name, settings)) = name.and_then(|name| self.pools.get_key_value(&name)) {
+                self.changing.insert(name.clone(), varied(&mut chance, name, settings));
+            }
+        }
+        if !chance.hits(REMOVES) {
+            return None;
+        }
+        let removal = [Removal::IfFree, Removal::Drain, Removal::Force].get(chance.index(3)).copied()?;
+        let id = chance.one_of(&live)?;
+        Some((Caller::Operator(id.clone()), Call::Remove(id.clone(), removal)))
+    }
+}
+
+/// A pool with other numbers. No workflow ever asks for more than its maximum.
+fn varied(chance: &mut Chance, name: &PoolName, usual: &PoolSettings) -> PoolSettings {
+    let most_asked = usual.max.min(4);
+    let of_machines = name.as_str() != METAL;
+    let clean = match chance.hits(3_000) && of_machines {
+        true => [Clean::Replace, Clean::Cleanup].get(chance.index(2)).copied().unwrap_or(usual.clean),
+        false => usual.clean,
+    };
+    PoolSettings {
+        max: u32::try_from(chance.between(u64::from(most_asked), u64::from(usual.max) + 3))
+            .unwrap_or(usual.max),
+        min_idle: if of_machines { u32::try_from(chance.between(0, 4)).unwrap_or(0) } else { usual.min_idle },
+        clean,
+        idle_seconds: Some(chance.between(60, 400)),
+        wait_seconds: Some(chance.between(300, 700)),
+        max_runtime_seconds: Some(chance.between(400, 1_000)),
+        releasing_seconds: Some(chance.between(120, 240)),
+        resetting_seconds: Some(chance.between(150, 300)),
+        ..usual.clone()
+    }
+}

@@ -1,0 +1,77 @@
+//! What must hold of pools that are changed while they are used.
+//!
+//! How invariant 17 counts when a maximum is lowered. Nobody is taken away for it: what is there may stay, and goes by and by; but nothing comes on top. And
+//! who read the pool before may still launch by what he read, for as long as a use case takes.
+
+use super::{Oracle, Scene};
+use crate::faults::Fault;
+use crate::ledger::Intents;
+use motorpool_domain::PoolName;
+use motorpool_domain::pool::Pool;
+
+/// A pool whose maximum was lowered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shrunk {
+    at_ms: u64,
+    /// The maximum before.
+    from: u32,
+    /// What there may be, if that is more than the maximum: as many as there were at every look since.
+    most: u32,
+}
+
+/// How long ago whoever launches may have read the pool.
+const READ_BEFORE_MS: u64 = 120_000;
+
+impl Oracle {
+    pub(super) fn pool_changes(&mut self, scene: &Scene<'_>, pool: &Pool) {
+        let before = self.pools.insert(pool.name.clone(), pool.clone());
+        let Some(before) = before.filter(|before| before != pool) else { return };
+        self.fired.note(Fault::PoolChanged);
+        let (from, to) = (before.rules.max, pool.rules.max);
+        if to >= from {
+            return;
+        }
+        let there = self.machines_and_intents(scene.yard, &pool.name);
+        if there > to {
+            self.fired.note(Fault::PoolShrunk);
+        }
+        self.shrunk.insert(pool.name.clone(), Shrunk { at_ms: scene.now_ms, from, most: there });
+    }
+
+    /// Invariant 17, for records: by the maximum that the launch was decided on, and by the pool's.
+    pub(super) fn intents_fit(&mut self, scene: &Scene<'_>, intents: &Intents) {
+        let live = self.live_in(&intents.pool);
+        let max = self.pools.get(&intents.pool).map_or(0, |pool| pool.rules.max);
+        let lately = |shrunk: &&mut Shrunk| {
+            scene.now_ms - shrunk.at_ms <= READ_BEFORE_MS && intents.max <= shrunk.from
+        };
+        let max = match self.shrunk.get_mut(&intents.pool).filter(lately) {
+            Some(shrunk) => {
+                shrunk.most = shrunk.most.max(live.min(intents.max));
+                max.max(intents.max)
+            }
+            None => max,
+        };
+        if live > intents.max || live > max {
+            let what = format!(
+                "pool {} has {live} live runners, at most {max} are allowed, and it was decided on {}",
+                intents.pool, intents.max
+            );
+            self.fails(scene, 17, &[&intents.pool], what);
+        }
+    }
+
+    /// How many machines and records there may be, when there are so many.
+    pub(super) fn most_allowed(&mut self, pool: &PoolName, there: u32) -> Option<u32> {
+        let max = self.pools.get(pool)?.rules.max;
+        let most = match self.shrunk.get_mut(pool) {
+            Some(shrunk) => {
+                let most = shrunk.most;
+                shrunk.most = most.min(there);
+                most
+            }
+            None => 0,
+        };
+        Some(max.max(most))
+    }
+}
