@@ -52,21 +52,18 @@ enum Chore {
     /// They are Prism over the vendors' descriptions, installed once into `tools` in the target directory: they answer as the
     /// description says, and reject a request that does not fit it.
     Ci,
-    /// Plant known bugs in a copy of the tree, and demand that the simulator finds each within 1,000 seeds
-    Planted {
-        /// Only this one: a file of tests/planted, without `.patch`
-        name: Option<String>,
-    },
+    /// Plant known bugs in a copy of the tree, and demand that the simulator finds each within 1,000 seeds, by an invariant that it is to break
+    Planted(planted::Planted),
     /// Run the simulator over as many seeds as asked
     ///
     /// It ends at the first seed that breaks an invariant, with its story; `--from N --seeds 1` runs that one again.
     Soak(soak::Soak),
-    /// Run every check: rustfmt, clippy, cargo-deny, the build of the binaries, all tests
+    /// Run every check: rustfmt, clippy, cargo-deny, the build of the binaries, all tests, the planted bugs
     ///
     /// It stops at the first one that fails. Missing tools (cargo-deny, cargo-nextest) and the AWS emulator are made
     /// once, into `tools` in the target directory.
     Test {
-        /// Leave out cargo-deny, and the contract and end-to-end tests of `tests/`
+        /// Leave out cargo-deny, the planted bugs, and the contract and end-to-end tests of `tests/`
         #[arg(long)]
         quick: bool,
     },
@@ -78,7 +75,7 @@ fn main() -> ExitCode {
         Chore::Aws { port } => ("aws", aws(port)),
         Chore::Bench { names } => ("bench", bench::run(&names)),
         Chore::Ci => ("ci", ci()),
-        Chore::Planted { name } => ("planted", planted::run(name.as_deref())),
+        Chore::Planted(asked) => ("planted", planted::run(&asked)),
         Chore::Soak(asked) => ("soak", soak::run(&asked)),
         Chore::Test { quick } => ("test", test::run(quick)),
     };

@@ -17,6 +17,7 @@ use crate::doctests;
 use crate::ministack;
 use crate::moto;
 use crate::packages;
+use crate::planted::{self, Planted};
 use crate::prism::Prism;
 use crate::tools::{DENY, NEXTEST};
 
@@ -39,7 +40,7 @@ pub(crate) fn run(quick: bool) -> Result<String> {
         Ok(())
     })?;
     if quick {
-        left_out.push("cargo-deny and the tests of tests/ (--quick)".to_owned());
+        left_out.push("cargo-deny, the planted bugs and the tests of tests/ (--quick)".to_owned());
     } else {
         let deny = step("cargo-deny", || deny(&cargo))?;
         left_out.extend(step("advisories", || advisories(&cargo, &deny))?);
@@ -51,6 +52,10 @@ pub(crate) fn run(quick: bool) -> Result<String> {
             let mut test = cargo.command(["test", "--workspace", "--doc"]);
             must_succeed(binaries.name_in(&mut test))
         })?;
+    }
+
+    if !quick {
+        step("planted bugs", || planted::run(&Planted::quick()))?;
     }
 
     let mut summary = format!("ok in {watch}");
