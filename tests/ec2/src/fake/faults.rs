@@ -12,6 +12,9 @@ pub enum Loss {
     Garbled,
 }
 
+/// What EC2 answers who asks too often.
+pub(super) const THROTTLED: &str = "RequestLimitExceeded";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
     Served,
@@ -28,7 +31,7 @@ pub(super) enum Fate {
 impl Fate {
     pub(super) fn throttled() -> Self {
         Self::Refused {
-            code: "RequestLimitExceeded".to_owned(),
+            code: THROTTLED.to_owned(),
             message: "Request limit exceeded.".to_owned(),
             status: 503,
         }

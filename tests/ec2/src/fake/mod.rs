@@ -8,7 +8,7 @@
 //! - `fake.lose_answers("RunInstances", 3, Loss::Cut)`: made, but the caller never hears of it.
 //! - `fake.on_call(hook)`: a future that never ends is a crash at that point.
 //! - Turning the clock: pending → running, shutting-down → terminated.
-//! - `fake.most_alive()`, `fake.calls()`, `fake.tokens()`, `fake.requests()`: what came of it.
+//! - `fake.most_alive()`, `fake.calls()`, `fake.throttled()`, `fake.tokens()`, `fake.requests()`: what came of it.
 
 pub mod catalogue;
 mod connector;
@@ -29,7 +29,7 @@ use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_types::SdkConfig;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use faults::{Fate, Faults};
+use faults::{Fate, Faults, THROTTLED};
 use futures_util::future::BoxFuture;
 use motorpool_backend_ec2::{Ec2Backend, Ec2Config};
 use motorpool_control::ports::clock::Clock;
@@ -181,6 +181,11 @@ impl FakeEc2 {
             *calls.entry(request.action.clone()).or_default() += 1;
         }
         calls
+    }
+
+    /// How many calls were answered with RequestLimitExceeded.
+    pub fn throttled(&self) -> usize {
+        self.lock().requests.iter().filter(|request| request.outcome == THROTTLED).count()
     }
 
     /// Every call, in its order.
