@@ -8,7 +8,7 @@ use motorpool_control::ports::backend::{Backend, Backends};
 use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::doorbell::NoDoorbell;
-use motorpool_control::ports::entropy::SystemEntropy;
+use motorpool_control::ports::entropy::{Entropy, SeededEntropy};
 use motorpool_control::ports::ledger::{Ledger, Page};
 use motorpool_control::ports::queue::Queue;
 use motorpool_control::{Caller, Control, Parts, Refused, RefusedKind, Settings, SweepWish};
@@ -35,6 +35,8 @@ pub struct Stage<G = FakeEc2> {
     pub queue: Arc<dyn Queue>,
     pub cuts: Arc<Cuts>,
     pub pool: Pool,
+    /// Where all planes have their ids from: one that begins anew goes on where the last one ended.
+    entropy: Arc<dyn Entropy>,
     agents: PlayedAgents,
     notices: Mutex<BTreeMap<String, Notice>>,
 }
@@ -42,11 +44,12 @@ pub struct Stage<G = FakeEc2> {
 pub const TICK: Duration = Duration::from_secs(30);
 
 impl Stage {
-    /// With one pool, on a fake of its own, whose calls are points at which a plane can be cut off.
+    /// With one pool, on a fake of its own, whose calls are points at which a plane can be cut off. What is played on it in the same order
+    /// is the same each time, ids included.
     pub async fn new(pool: Pool) -> Result<Self> {
         let clock = Arc::new(TurnedClock::default());
         let fake = FakeEc2::new(Arc::clone(&clock) as Arc<dyn Clock>);
-        let stage = Self::on(fake, clock, pool).await?;
+        let stage = Self::on(fake, clock, Arc::new(SeededEntropy::new(1)), pool).await?;
         let cuts = Arc::clone(&stage.cuts);
         stage.ec2.on_call(Arc::new(move |point: CallPoint| {
             let cuts = Arc::clone(&cuts);
@@ -69,8 +72,8 @@ impl Stage {
 }
 
 impl<G: Ground> Stage<G> {
-    /// With one pool, on the clock that this EC2's backends have.
-    pub async fn on(ec2: G, clock: Arc<TurnedClock>, pool: Pool) -> Result<Self> {
+    /// With one pool, on the clock that this EC2's backends have, and with ids that no other stage on this EC2 has.
+    pub async fn on(ec2: G, clock: Arc<TurnedClock>, entropy: Arc<dyn Entropy>, pool: Pool) -> Result<Self> {
         let cuts = Cuts::new(None);
         let stage = Self {
             ledger: Arc::new(Cutting::new(Arc::new(MemoryLedger::default()), &cuts)),
@@ -81,6 +84,7 @@ impl<G: Ground> Stage<G> {
             ec2,
             clock,
             cuts,
+            entropy,
         };
         let rules = BTreeMap::from([(stage.pool.name.clone(), stage.pool.rules.clone())]);
         stage.plane().await.define_pools(&rules).await?;
@@ -96,7 +100,7 @@ impl<G: Ground> Stage<G> {
             backends: Backends::default().with(BackendKind::Ec2, backend),
             ci: CiSystems::default(),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
-            entropy: Arc::new(SystemEntropy),
+            entropy: Arc::clone(&self.entropy),
             doorbell: Arc::new(NoDoorbell),
             secret: self.ec2.secret(),
             settings: Settings {
@@ -232,6 +236,13 @@ impl<G: Ground> Stage<G> {
         Ok(self.ledger.list_runners(&self.pool.name, None, Page::first(1_000)).await?.items)
     }
 
+    /// All that were ever opened, as they are: to list them moves none of them on.
+    pub async fn claims(&self, plane: &Control) -> Result<Vec<ClaimView>> {
+        let page = plane.list_claims(&Caller::Operator, &self.pool.name, Page::first(1_000)).await?;
+        ensure!(page.next.is_none(), "there are more claims than one page has");
+        Ok(page.claims)
+    }
+
     /// Invariants 16 and 17, once everything has come to rest: instances and live records are the same, one to one; slots are counted;
     /// there were never more than `max`; and no runner ever had two machines, nor a token two launches.
     pub async fn must_add_up(&self) -> Result<()> {
@@ -275,31 +286,48 @@ impl<G: Ground> Stage<G> {
 }
 
 impl<G: Ground> Stage<G> {
-    /// All that a plane was cut off from heals by ticks alone: until nothing is under way any more.
+    /// All that a plane was cut off from heals by ticks alone: until nothing is under way any more, and a sweep finds nothing either. What
+    /// nobody knows of only a sweep finds.
     pub async fn comes_to_rest(&self, plane: &Control) -> Result<()> {
         const ENOUGH: usize = 120;
         for _ in 0..ENOUGH {
-            self.tick(plane).await?;
-            let restless = |runner: &Runner| match &runner.state {
-                RunnerState::Idle | RunnerState::Running { .. } => false,
-                RunnerState::Created { .. }
-                | RunnerState::Resetting { .. }
-                | RunnerState::Claimed { .. }
-                | RunnerState::Releasing { .. }
-                | RunnerState::Quarantined { .. }
-                | RunnerState::Terminating { .. }
-                | RunnerState::Terminated { .. } => true,
-            };
-            let ending = self.alive().await?.iter().any(|instance| instance.state == State::ShuttingDown);
-            if !ending && !self.runners().await?.iter().any(restless) {
-                // Whatever nobody knows of is found by a sweep.
+            if self.rests_for(plane, 1).await? {
                 self.refresh(plane, SweepWish::Now).await?;
-                self.tick(plane).await?;
-                self.tick(plane).await?;
-                return Ok(());
+                if self.rests_for(plane, 2).await? {
+                    return Ok(());
+                }
             }
         }
-        anyhow::bail!("it did not come to rest: {:?}", self.runners().await?)
+        let (runners, claims) = (self.runners().await?, self.claims(plane).await?);
+        anyhow::bail!("it did not come to rest: {runners:?}, {claims:?}")
+    }
+
+    /// Whether nothing is under way at the end of each of so many ticks.
+    async fn rests_for(&self, plane: &Control, ticks: u32) -> Result<bool> {
+        for _ in 0..ticks {
+            self.tick(plane).await?;
+            let ending = self.alive().await?.iter().any(|instance| instance.state == State::ShuttingDown);
+            let moving = self.runners().await?.iter().any(|runner| is_under_way(&runner.state));
+            let waiting =
+                self.claims(plane).await?.iter().any(|claim| claim.state == "pending" || claim.short > 0);
+            if ending || moving || waiting {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn is_under_way(state: &RunnerState) -> bool {
+    match state {
+        RunnerState::Idle | RunnerState::Running { .. } => false,
+        RunnerState::Created { .. }
+        | RunnerState::Resetting { .. }
+        | RunnerState::Claimed { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => true,
     }
 }
 

@@ -1,14 +1,17 @@
 //! Fault 3: a control plane is cut off before, between and after each write and each EC2 call of provision, release and refresh, at every
-//! one of them in turn. Whoever comes after it heals by refresh alone.
+//! one of them in turn. Whoever comes after it heals by refresh alone, and every claim comes to its end.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_control::{Control, SweepWish};
+use motorpool_control::{Caller, Control, SweepWish};
 use motorpool_domain::pool::Clean;
+use motorpool_domain::runner::StateName;
 use motorpool_domain::spec::Usage;
+use motorpool_domain::{ClaimId, Workflow};
 use motorpool_ec2_tests::samples::{ec2_rules, pool};
 use motorpool_ec2_tests::stage::Stage;
 use motorpool_ec2_tests::{Loss, State};
-use std::collections::BTreeSet;
+use motorpool_wire::api::ClaimView;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// One step of a story. A step that is cut off is done again by the next plane: callers repeat, and so do schedules.
@@ -38,23 +41,19 @@ async fn scarce(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-async fn take(stage: &Stage, plane: &Control, step: Step) -> Result<()> {
+/// What a caller hears of its claim, if the step is a caller's.
+async fn take(stage: &Stage, plane: &Control, step: Step) -> Result<Option<ClaimView>> {
     match step {
-        Provision(workflow, count) => {
-            stage.provision(plane, workflow, count).await?;
-        }
-        Release(workflow) => {
-            stage.release(plane, workflow).await?;
-        }
+        Provision(workflow, count) => return Ok(Some(stage.provision(plane, workflow, count).await?)),
+        Release(workflow) => return Ok(Some(stage.release(plane, workflow).await?)),
         Tick => stage.tick(plane).await?,
         Sweep => {
             stage.refresh(plane, SweepWish::Now).await?;
         }
         OneDies => {
             let running = stage.ec2.instances().into_iter().find(|(_, state)| *state == State::Running);
-            if let Some((instance, _)) = running {
-                stage.ec2.die(&instance.id);
-            }
+            let (instance, _) = running.context("no machine runs that could die")?;
+            stage.ec2.die(&instance.id);
         }
         Idle(span) => {
             stage.clock.turn(span);
@@ -62,10 +61,61 @@ async fn take(stage: &Stage, plane: &Control, step: Step) -> Result<()> {
         }
         LoseAnswer => stage.ec2.lose_answers("RunInstances", 1, Loss::TimedOut),
     }
+    Ok(None)
+}
+
+/// What must have become of a workflow's claim, once everything has come to rest.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// With so many runners.
+    Ready(u32),
+    Released,
+}
+
+fn ends(story: &[Step]) -> BTreeMap<&'static str, End> {
+    let mut ends = BTreeMap::new();
+    for step in story {
+        match step {
+            Provision(workflow, count) => drop(ends.insert(*workflow, End::Ready(*count))),
+            Release(workflow) => drop(ends.insert(*workflow, End::Released)),
+            Tick | Sweep | OneDies | Idle(_) | LoseAnswer => {}
+        }
+    }
+    ends
+}
+
+/// Each claim that a caller was told of has come to its end, and there is no other.
+async fn claims_ended(
+    stage: &Stage,
+    plane: &Control,
+    story: &[Step],
+    accepted: &BTreeMap<Workflow, ClaimId>,
+) -> Result<()> {
+    let claims = stage.claims(plane).await?;
+    let runners = stage.runners().await?;
+    let known: BTreeMap<Workflow, ClaimId> =
+        claims.iter().map(|claim| (claim.workflow.clone(), claim.claim.clone())).collect();
+    ensure!(known == *accepted && claims.len() == known.len(), "{claims:?}, and told of {accepted:?}");
+    for (workflow, end) in ends(story) {
+        let claim = claims.iter().find(|claim| claim.workflow.as_str() == workflow);
+        let claim = claim.with_context(|| format!("{workflow} has no claim"))?;
+        let held = runners.iter().filter(|runner| runner.held_by(&claim.claim));
+        let (state, count) = match end {
+            End::Ready(count) => ("ready", count),
+            End::Released => ("released", 0),
+        };
+        ensure!(claim.state == state && claim.short == 0, "{workflow} should be {state}: {claim:?}");
+        let running = held.clone().filter(|runner| runner.state.name() == StateName::Running).count();
+        let count = usize::try_from(count)?;
+        ensure!(
+            running == count && held.count() == count,
+            "{workflow} should have {count} runners: {claim:?}, {runners:?}"
+        );
+    }
     Ok(())
 }
 
-/// The story with a cut at this point, if it is ever reached; what was passed, and where it was cut.
+/// The story with a cut at this point, which must be reached; every point that was passed.
 async fn told(clean: Clean, story: &[Step], cut_at: Option<usize>) -> Result<Vec<String>> {
     let mut small = pool("small", Usage::Spot, 4, ec2_rules());
     small.rules.clean = clean;
@@ -73,17 +123,38 @@ async fn told(clean: Clean, story: &[Step], cut_at: Option<usize>) -> Result<Vec
     scarce(&stage).await?;
     stage.cuts.cut_at(cut_at);
     let mut plane = stage.plane().await;
+    let (mut cuts, mut accepted) = (0, BTreeMap::new());
     for step in story {
-        if stage.cuts.run(take(&stage, &plane, *step)).await.transpose()?.is_none() {
-            plane = stage.plane().await;
-            take(&stage, &plane, *step).await?;
+        let heard = match stage.cuts.run(take(&stage, &plane, *step)).await {
+            Some(heard) => heard?,
+            None => {
+                cuts += 1;
+                plane = stage.plane().await;
+                take(&stage, &plane, *step).await?
+            }
+        };
+        if let Some(ClaimView { workflow, claim, .. }) = heard {
+            let before = accepted.insert(workflow, claim.clone());
+            ensure!(before.is_none_or(|before| before == claim), "{step:?} was answered with another claim");
         }
     }
-    // What comes after the story is left to come to rest in peace.
     let passed = stage.cuts.passed();
+    ensure!(cuts == usize::from(cut_at.is_some()), "{cuts} cuts in {} points", passed.len());
+    let to_lose = story.iter().filter(|step| matches!(step, LoseAnswer)).count();
+    let lost = stage.ec2.requests().iter().filter(|request| request.outcome == "lost").count();
+    ensure!(lost == to_lose, "{lost} of {to_lose} answers were lost");
+    // What comes after the story is left to come to rest in peace.
     stage.cuts.cut_at(None);
     stage.comes_to_rest(&plane).await?;
     stage.must_add_up().await?;
+    claims_ended(&stage, &plane, story, &accepted).await?;
+    if cut_at.is_none() {
+        for claim in accepted.values() {
+            let why = plane.why(&Caller::Operator, claim).await?;
+            let served = why.history.iter().any(|entry| entry.what == "became ready");
+            ensure!(served, "undisturbed, and never ready: {why:?}");
+        }
+    }
     Ok(passed)
 }
 
@@ -104,9 +175,14 @@ async fn at_every_point(clean: Clean, story: &[Step]) -> Result<()> {
             ensure!(kinds.contains(&format!("{side} {needed}")), "the story never passes {side} {needed}");
         }
     }
-    for point in 0..whole.len() {
-        let what = whole.get(point).cloned().unwrap_or_default();
-        told(clean, story, Some(point)).await.with_context(|| format!("cut off at {point}, {what}"))?;
+    for (point, what) in whole.iter().enumerate() {
+        let cut = async {
+            let passed = told(clean, story, Some(point)).await?;
+            // The same way as without the cut, so that it was cut where it says.
+            ensure!(passed.get(..=point) == whole.get(..=point), "it came there by another way: {passed:?}");
+            Ok(())
+        };
+        cut.await.with_context(|| format!("cut off at {point}, {what}"))?;
     }
     Ok(())
 }

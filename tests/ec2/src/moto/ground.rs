@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use motorpool_backend_ec2::{Ec2Backend, Ec2Config};
 use motorpool_control::ServerSecret;
 use motorpool_control::ports::clock::Clock;
+use motorpool_control::ports::entropy::SystemEntropy;
 use motorpool_domain::PoolName;
 use motorpool_domain::pool::Pool;
 use motorpool_tests::emulated_aws::fresh_name;
@@ -48,7 +49,7 @@ impl Moto {
     }
 
     pub async fn stage(self: &Arc<Self>, pool: Pool) -> Result<Stage<Arc<Self>>> {
-        Stage::on(Arc::clone(self), Arc::clone(&self.clock), pool).await
+        Stage::on(Arc::clone(self), Arc::clone(&self.clock), Arc::new(SystemEntropy), pool).await
     }
 
     async fn told(&self, id: &str) -> Result<String> {
