@@ -9,6 +9,7 @@ use motorpool_domain::pool::Pool;
 use motorpool_domain::{LaunchId, PoolName, RunnerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub trait Ground {
     /// Whether a call that comes again with its ClientToken makes nothing more.
@@ -30,6 +31,9 @@ pub trait Ground {
 
     /// It ends, and the control plane is not told.
     fn end(&self, id: &str, by: EndedBy) -> impl Future<Output = Result<()>>;
+
+    /// The furthest that its listings are behind.
+    fn behind(&self) -> Duration;
 
     /// The most that were ever alive at once, if anybody counted.
     fn most_alive(&self) -> Option<usize>;

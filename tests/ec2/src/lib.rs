@@ -6,5 +6,5 @@ pub mod moto;
 pub mod samples;
 pub mod stage;
 
-pub use fake::{CallPoint, FakeEc2, FakeSettings, Loss, Side, State};
+pub use fake::{CallPoint, FakeEc2, FakeSettings, Lagged, Loss, Side, State};
 pub use motorpool_tests::world::TurnedClock;

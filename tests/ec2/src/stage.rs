@@ -35,6 +35,8 @@ pub struct Stage<G = FakeEc2> {
     pub queue: Arc<dyn Queue>,
     pub cuts: Arc<Cuts>,
     pub pool: Pool,
+    /// How often its planes sweep.
+    pub sweep: Duration,
     /// Where all planes have their ids from: one that begins anew goes on where the last one ended.
     entropy: Arc<dyn Entropy>,
     agents: PlayedAgents,
@@ -64,6 +66,13 @@ impl Stage {
         Ok(stage)
     }
 
+    /// The same, with listings that are up to so far behind, by the seed, and with a sweep in every pass: so one that goes back is seen.
+    pub async fn lagging(pool: Pool, seed: u64, behind: Duration) -> Result<Self> {
+        let stage = Self { sweep: TICK, ..Self::new(pool).await? };
+        stage.ec2.lag(seed, behind);
+        Ok(stage)
+    }
+
     /// So many more can be had of it.
     pub fn has(&self, rung: &Rung, more: u32) {
         let Rung { offer, zone, hourly: _ } = rung;
@@ -85,6 +94,7 @@ impl<G: Ground> Stage<G> {
             clock,
             cuts,
             entropy,
+            sweep: Duration::from_secs(300),
         };
         let rules = BTreeMap::from([(stage.pool.name.clone(), stage.pool.rules.clone())]);
         stage.plane().await.define_pools(&rules).await?;
@@ -105,7 +115,7 @@ impl<G: Ground> Stage<G> {
             secret: self.ec2.secret(),
             settings: Settings {
                 refresh: TICK,
-                sweep: Duration::from_secs(300),
+                sweep: self.sweep,
                 resource_classes: BTreeMap::new(),
                 host: Spec { cpu: 2, memory_mb: 4_096 },
             },
@@ -290,8 +300,10 @@ impl<G: Ground> Stage<G> {
     /// nobody knows of only a sweep finds.
     pub async fn comes_to_rest(&self, plane: &Control) -> Result<()> {
         const ENOUGH: usize = 120;
+        // By then, listings show all that there was when it began.
+        let shown = 1 + u32::try_from(self.ec2.behind().as_secs().div_ceil(TICK.as_secs()))?;
         for _ in 0..ENOUGH {
-            if self.rests_for(plane, 1).await? {
+            if self.rests_for(plane, shown).await? {
                 self.refresh(plane, SweepWish::Now).await?;
                 if self.rests_for(plane, 2).await? {
                     return Ok(());

@@ -9,7 +9,7 @@ use motorpool_domain::spec::Usage;
 use motorpool_domain::{ClaimId, Workflow};
 use motorpool_ec2_tests::samples::{ec2_rules, pool};
 use motorpool_ec2_tests::stage::Stage;
-use motorpool_ec2_tests::{Loss, State};
+use motorpool_ec2_tests::{Lagged, Loss, State};
 use motorpool_wire::api::ClaimView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -115,11 +115,32 @@ async fn claims_ended(
     Ok(())
 }
 
-/// The story with a cut at this point, which must be reached; every point that was passed.
-async fn told(clean: Clean, story: &[Step], cut_at: Option<usize>) -> Result<Vec<String>> {
+/// How listings are: true, or behind by up to [`BEHIND`], by a seed.
+#[derive(Debug, Clone, Copy)]
+enum Listings {
+    True,
+    Lag { seed: u64 },
+}
+
+/// Longer than it takes to boot, to shut down, or until refresh comes again; and not so long that what is not shown counts as gone.
+const BEHIND: Duration = Duration::from_secs(90);
+/// How many seeds each story is told with.
+const LAGS: u64 = 2;
+
+struct Told {
+    /// Every point that was passed.
+    passed: Vec<String>,
+    lagged: Lagged,
+}
+
+/// The story with a cut at this point, which must be reached.
+async fn told(clean: Clean, story: &[Step], listings: Listings, cut_at: Option<usize>) -> Result<Told> {
     let mut small = pool("small", Usage::Spot, 4, ec2_rules());
     small.rules.clean = clean;
-    let stage = Stage::new(small).await?;
+    let stage = match listings {
+        Listings::True => Stage::new(small).await?,
+        Listings::Lag { seed } => Stage::lagging(small, seed, BEHIND).await?,
+    };
     scarce(&stage).await?;
     stage.cuts.cut_at(cut_at);
     let mut plane = stage.plane().await;
@@ -155,11 +176,25 @@ async fn told(clean: Clean, story: &[Step], cut_at: Option<usize>) -> Result<Vec
             ensure!(served, "undisturbed, and never ready: {why:?}");
         }
     }
-    Ok(passed)
+    Ok(Told { passed, lagged: stage.ec2.lagged() })
 }
 
 async fn at_every_point(clean: Clean, story: &[Step]) -> Result<()> {
-    let whole = told(clean, story, None).await.context("without a cut")?;
+    at_every_point_with(clean, story, Listings::True).await?;
+    for seed in 0..LAGS {
+        let listings = Listings::Lag { seed };
+        let lagged =
+            at_every_point_with(clean, story, listings).await.with_context(|| format!("{listings:?}"))?;
+        println!("{lagged:?} with seed {seed}");
+        ensure!(lagged.in_every_way(), "listings were not as they should be with seed {seed}: {lagged:?}");
+    }
+    Ok(())
+}
+
+/// How often listings lagged, in all.
+async fn at_every_point_with(clean: Clean, story: &[Step], listings: Listings) -> Result<Lagged> {
+    let Told { passed: whole, mut lagged } =
+        told(clean, story, listings, None).await.context("without a cut")?;
     let kinds: BTreeSet<&String> = whole.iter().collect();
     println!("{} points: {kinds:?}", whole.len());
     for needed in [
@@ -177,14 +212,15 @@ async fn at_every_point(clean: Clean, story: &[Step]) -> Result<()> {
     }
     for (point, what) in whole.iter().enumerate() {
         let cut = async {
-            let passed = told(clean, story, Some(point)).await?;
+            let told = told(clean, story, listings, Some(point)).await?;
             // The same way as without the cut, so that it was cut where it says.
-            ensure!(passed.get(..=point) == whole.get(..=point), "it came there by another way: {passed:?}");
-            Ok(())
+            let same = told.passed.get(..=point) == whole.get(..=point);
+            ensure!(same, "it came there by another way: {:?}", told.passed);
+            Ok(told.lagged)
         };
-        cut.await.with_context(|| format!("cut off at {point}, {what}"))?;
+        lagged = lagged.and(cut.await.with_context(|| format!("cut off at {point}, {what}"))?);
     }
-    Ok(())
+    Ok(lagged)
 }
 
 /// Cold, in parts over two rungs; ready; released and replaced.

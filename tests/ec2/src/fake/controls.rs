@@ -2,8 +2,10 @@
 
 use super::catalogue::{KINDS, ZONES};
 use super::faults::{Fate, Loss, Share};
+use super::lag::Lag;
 use super::{FakeEc2, Hook};
 use motorpool_domain::spec::Usage;
+use std::time::Duration;
 
 impl FakeEc2 {
     /// So many more of this type may be launched, here, sold so. They don't come back when one ends.
@@ -71,6 +73,13 @@ impl FakeEc2 {
         self.lock().faults.lose(Some(Share { seed, per_mille }));
     }
 
+    /// From now on, listings show each instance as it was up to so long ago, by the seed: new ones are left out, ended ones are shown, and a
+    /// listing may show less than the one before. Who names an instance that is not shown is told that there is none. What RunInstances and
+    /// TerminateInstances answer is true. Zero ends it.
+    pub fn lag(&self, seed: u64, most: Duration) {
+        self.lock().lag = (!most.is_zero()).then_some(Lag { seed, most });
+    }
+
     pub fn on_call(&self, hook: Hook) {
         self.lock().hook = Some(hook);
     }
@@ -81,20 +90,20 @@ impl FakeEc2 {
 
     /// EC2 takes a spot instance back: it shuts down now. Whether there is such an instance.
     pub fn interrupt(&self, id: &str) -> bool {
-        let over_at = self.now().after(self.settings.shutdown);
-        self.lock().world.end(id, "Server.SpotInstanceTermination", over_at)
+        let now = self.now();
+        self.lock().world.end(id, "Server.SpotInstanceTermination", now, self.settings.shutdown)
     }
 
     /// Its hardware fails: it is terminated now.
     pub fn die(&self, id: &str) -> bool {
         let now = self.now();
-        self.lock().world.end(id, "Server.InternalError", now)
+        self.lock().world.end(id, "Server.InternalError", now, Duration::ZERO)
     }
 
     /// Its own system powers it off, and that terminates it.
     pub fn power_off(&self, id: &str) -> bool {
-        let over_at = self.now().after(self.settings.shutdown);
-        self.lock().world.end(id, "Client.InstanceInitiatedShutdown", over_at)
+        let now = self.now();
+        self.lock().world.end(id, "Client.InstanceInitiatedShutdown", now, self.settings.shutdown)
     }
 
     /// Somebody changes an instance's tag by hand, or takes it off.

@@ -99,7 +99,7 @@ impl Share {
 }
 
 /// Spreads neighbouring numbers over all of the range.
-fn mixed(mut bits: u64) -> u64 {
+pub(super) fn mixed(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)

@@ -8,6 +8,7 @@ use motorpool_control::ServerSecret;
 use motorpool_domain::PoolName;
 use motorpool_domain::pool::Pool;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Ground for FakeEc2 {
     const KNOWS_TOKENS: bool = true;
@@ -49,6 +50,10 @@ impl Ground for FakeEc2 {
         };
         ensure!(there, "there was never an instance {id}");
         Ok(())
+    }
+
+    fn behind(&self) -> Duration {
+        self.settings.visible_after + self.lock().lag.map_or(Duration::ZERO, |lag| lag.most)
     }
 
     fn most_alive(&self) -> Option<usize> {

@@ -6,9 +6,11 @@
 //! - `fake.set_capacity("c6i.large", "us-east-1a", Usage::Spot, 2)`: two more, then InsufficientInstanceCapacity.
 //! - `fake.throttle(7, 500)`: about half of all calls, by the seed 7.
 //! - `fake.lose_answers("RunInstances", 3, Loss::Cut)`: made, but the caller never hears of it.
+//! - `fake.lag(7, Duration::from_secs(90))`: listings that are up to 90 s behind, and go back, by the seed 7.
 //! - `fake.on_call(hook)`: a future that never ends is a crash at that point.
 //! - Turning the clock: pending → running, shutting-down → terminated.
-//! - `fake.most_alive()`, `fake.calls()`, `fake.throttled()`, `fake.tokens()`, `fake.requests()`: what came of it.
+//! - `fake.most_alive()`, `fake.calls()`, `fake.throttled()`, `fake.lagged()`, `fake.tokens()`, `fake.requests()`: what came of
+//!   it.
 
 pub mod catalogue;
 mod connector;
@@ -16,12 +18,14 @@ mod controls;
 mod faults;
 mod ground;
 mod instances;
+mod lag;
 mod query;
 mod run;
 mod world;
 mod xml;
 
 pub use faults::Loss;
+pub use lag::Lagged;
 pub use query::Query;
 pub use world::{Ending, Instance, State};
 
@@ -31,6 +35,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use faults::{Fate, Faults, THROTTLED};
 use futures_util::future::BoxFuture;
+use lag::Lag;
 use motorpool_backend_ec2::{Ec2Backend, Ec2Config};
 use motorpool_control::ports::clock::Clock;
 use motorpool_domain::{RunnerId, Timestamp};
@@ -65,6 +70,9 @@ pub struct FakeSettings {
 struct Inner {
     world: World,
     faults: Faults,
+    lag: Option<Lag>,
+    /// The call that began the listing that is being read: its further pages are of the same.
+    listing: u64,
     requests: Vec<Request>,
     hook: Option<Hook>,
 }
@@ -188,6 +196,11 @@ impl FakeEc2 {
         self.lock().requests.iter().filter(|request| request.outcome == THROTTLED).count()
     }
 
+    /// How often listings were behind, and went back.
+    pub fn lagged(&self) -> Lagged {
+        self.lock().world.listings.lagged
+    }
+
     /// Every call, in its order.
     pub fn requests(&self) -> Vec<Request> {
         self.lock().requests.clone()
@@ -223,9 +236,12 @@ impl FakeEc2 {
     }
 
     fn act(&self, action: &str, query: &Query, number: u64) -> Reply {
-        let times = self.times();
         let largest_page = self.settings.largest_page;
         let mut inner = self.lock();
+        if query.get("NextToken").is_none() {
+            inner.listing = number;
+        }
+        let times = Times { lag: inner.lag, listing: inner.listing, ..self.times() };
         let (lost, outcome) = match inner.faults.fate(action, number) {
             Fate::Refused { code, message, status } => (None, Err(Refusal { code, message, status })),
             Fate::Served => (None, answer(&mut inner.world, action, query, &times, largest_page)),
@@ -250,7 +266,14 @@ impl FakeEc2 {
 
     fn times(&self) -> Times {
         let FakeSettings { clock, boot, shutdown, visible_after, largest_page: _ } = &*self.settings;
-        Times { now: clock.now(), boot: *boot, shutdown: *shutdown, visible_after: *visible_after }
+        Times {
+            now: clock.now(),
+            boot: *boot,
+            shutdown: *shutdown,
+            visible_after: *visible_after,
+            lag: None,
+            listing: 0,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -295,11 +318,29 @@ struct Times {
     boot: Duration,
     shutdown: Duration,
     visible_after: Duration,
+    lag: Option<Lag>,
+    listing: u64,
 }
 
 impl Times {
     fn state(&self, instance: &Instance) -> State {
         instance.state(self.now, self.boot)
+    }
+
+    /// The state that the call sees it in, if it sees it.
+    fn seen(&self, instance: &Instance) -> Option<State> {
+        let as_of = |lag: Lag| lag.as_of(self.listing, &instance.id, self.now);
+        self.as_of(self.lag.map_or(self.now, as_of), instance)
+    }
+
+    /// The state that a listing without a lag would show, if it is one.
+    fn is(&self, instance: &Instance) -> Option<State> {
+        self.as_of(self.now, instance)
+    }
+
+    fn as_of(&self, at: Timestamp, instance: &Instance) -> Option<State> {
+        let shown = instance.made_at.after(self.visible_after) <= at && !instance.forgotten(at);
+        shown.then(|| instance.state(at, self.boot))
     }
 }
 

@@ -79,7 +79,10 @@ fn again(
 }
 
 fn answer(world: &World, reservation: &str, ids: &[String], times: &Times) -> Answer {
-    let items = ids.iter().filter_map(|id| world.instances.get(id)).map(|instance| item(instance, times));
+    let items = ids
+        .iter()
+        .filter_map(|id| world.instances.get(id))
+        .map(|instance| item(instance, times.state(instance)));
     let answer = Xml::default().text("reservationId", reservation).text("ownerId", "123456789012");
     Answer(answer.items("instancesSet", items))
 }

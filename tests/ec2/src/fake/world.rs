@@ -1,5 +1,6 @@
 //! The instances of the fake, and what is left to be had. Time is an argument: a state follows from it.
 
+use super::lag::Listings;
 use crate::ground::runner_of;
 use motorpool_domain::spec::Usage;
 use motorpool_domain::{RunnerId, Timestamp};
@@ -9,7 +10,8 @@ use std::time::Duration;
 /// EC2 forgets a terminated instance after about this long.
 const REMEMBERED_FOR: Duration = Duration::from_secs(3_600);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// In the order in which an instance comes through them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     Pending,
     Running,
@@ -61,6 +63,7 @@ pub struct Instance {
 pub struct Ending {
     /// Who or what ended it.
     pub why: &'static str,
+    pub began_at: Timestamp,
     /// From when on it is terminated; until then it is shutting down.
     pub over_at: Timestamp,
 }
@@ -71,12 +74,13 @@ impl Instance {
         runner_of(&self.tags, self.launch_index)
     }
 
-    pub(super) fn state(&self, now: Timestamp, boot: Duration) -> State {
+    /// Its state at any time since it was made.
+    pub(super) fn state(&self, at: Timestamp, boot: Duration) -> State {
         match &self.ending {
-            Some(ending) if ending.over_at <= now => State::Terminated,
-            Some(_) => State::ShuttingDown,
-            None if self.made_at.after(boot) <= now => State::Running,
-            None => State::Pending,
+            Some(ending) if ending.over_at <= at => State::Terminated,
+            Some(ending) if ending.began_at <= at => State::ShuttingDown,
+            Some(_) | None if self.made_at.after(boot) <= at => State::Running,
+            Some(_) | None => State::Pending,
         }
     }
 
@@ -103,6 +107,7 @@ pub(super) struct World {
     /// How many may be alive at once.
     pub(super) quotas: HashMap<&'static str, u32>,
     pub(super) most_alive: usize,
+    pub(super) listings: Listings,
     named: u64,
 }
 
@@ -123,9 +128,9 @@ impl World {
     }
 
     /// What has begun to end goes on ending as it was.
-    pub(super) fn end(&mut self, id: &str, why: &'static str, over_at: Timestamp) -> bool {
+    pub(super) fn end(&mut self, id: &str, why: &'static str, began_at: Timestamp, takes: Duration) -> bool {
         let Some(instance) = self.instances.get_mut(id) else { return false };
-        instance.ending.get_or_insert(Ending { why, over_at });
+        instance.ending.get_or_insert(Ending { why, began_at, over_at: began_at.after(takes) });
         true
     }
 }

@@ -17,6 +17,7 @@ use motorpool_tests::world::TurnedClock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// An installation of its own on the moto that all tests share. Its stages have one clock, and backends that have read moto's lists once: that
 /// takes it seconds. Each has a pool of its own, and sees no other's instances.
@@ -133,6 +134,10 @@ impl Ground for Arc<Moto> {
     /// Whoever ends it, moto has one way.
     async fn end(&self, id: &str, _: EndedBy) -> Result<()> {
         asked(&self.endpoint, &format!("TerminateInstances&InstanceId.1={id}")).await.map(drop)
+    }
+
+    fn behind(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn most_alive(&self) -> Option<usize> {

@@ -46,6 +46,8 @@ pub(crate) async fn one_that_dies_idle_is_found_by_the_sweep(grounds: &impl Grou
     idle(&stage, &plane).await?;
     let dead = machine(&stage).await?;
     stage.ec2.end(&dead, EndedBy::AFailure).await?;
+    // Until a listing must show it; it is not silent by then.
+    stage.clock.turn(stage.ec2.behind());
     stage.refresh(&plane, SweepWish::Now).await?;
     ensure!(stage.runners().await?.is_empty(), "{:?}", stage.runners().await?);
     stage.must_add_up().await?;

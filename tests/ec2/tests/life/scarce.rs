@@ -1,25 +1,27 @@
 //! What needs the fake's powers: shortages, quotas, throttling, answers that are lost on their way.
 
-use crate::{Fakes, cleaned, open, ready};
+use crate::{Grounds, cleaned, open, ready};
 use anyhow::{Context, Result, ensure};
 use motorpool_domain::pool::Clean;
 use motorpool_domain::spec::Usage;
-use motorpool_ec2_tests::Loss;
 use motorpool_ec2_tests::samples::{ec2_rules, pool};
+use motorpool_ec2_tests::{FakeEc2, Loss};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-#[tokio::test]
-async fn one_call_is_made_for_the_whole_shortfall() -> Result<()> {
-    let (stage, plane) = open(&Fakes, cleaned(Usage::Spot, 4)).await?;
+pub(crate) async fn one_call_is_made_for_the_whole_shortfall(
+    grounds: &impl Grounds<Ec2 = FakeEc2>,
+) -> Result<()> {
+    let (stage, plane) = open(grounds, cleaned(Usage::Spot, 4)).await?;
     ready(&stage, &plane, "gh-1", 3).await?;
     ensure!(stage.ec2.calls().get("RunInstances") == Some(&1), "{:?}", stage.ec2.calls());
     Ok(())
 }
 
-#[tokio::test]
-async fn fault_13_22_partial_launches_go_on_and_the_next_claim_walks_another_ladder() -> Result<()> {
-    let (stage, plane) = open(&Fakes, cleaned(Usage::Spot, 20)).await?;
+pub(crate) async fn fault_13_22_partial_launches_go_on_and_the_next_claim_walks_another_ladder(
+    grounds: &impl Grounds<Ec2 = FakeEc2>,
+) -> Result<()> {
+    let (stage, plane) = open(grounds, cleaned(Usage::Spot, 20)).await?;
     stage.ec2.set_capacity_of_all(None, Some(Usage::Spot), 0);
     for (rung, has) in stage.ladder().await?.iter().zip([1, 3]) {
         stage.has(rung, has);
@@ -61,13 +63,14 @@ async fn fault_13_22_partial_launches_go_on_and_the_next_claim_walks_another_lad
     stage.must_add_up().await
 }
 
-#[tokio::test]
-async fn fault_22_a_zone_without_addresses_and_a_quota_are_passed_over_as_a_whole() -> Result<()> {
+pub(crate) async fn fault_22_a_zone_without_addresses_and_a_quota_are_passed_over_as_a_whole(
+    grounds: &impl Grounds<Ec2 = FakeEc2>,
+) -> Result<()> {
     let mut rules = ec2_rules();
     rules.on_demand_fallback = true;
     let mut with_fallback = pool("small", Usage::Spot, 10, rules);
     with_fallback.rules.clean = Clean::Cleanup;
-    let (stage, plane) = open(&Fakes, with_fallback).await?;
+    let (stage, plane) = open(grounds, with_fallback).await?;
     stage.ec2.set_quota(Usage::Spot, 0);
     stage.ec2.set_free_addresses("us-east-1a", 0);
     ready(&stage, &plane, "gh-1", 2).await?;
@@ -80,9 +83,10 @@ async fn fault_22_a_zone_without_addresses_and_a_quota_are_passed_over_as_a_whol
     stage.must_add_up().await
 }
 
-#[tokio::test]
-async fn fault_11_a_throttled_launch_waits_and_uses_up_nothing() -> Result<()> {
-    let (stage, plane) = open(&Fakes, cleaned(Usage::Spot, 4)).await?;
+pub(crate) async fn fault_11_a_throttled_launch_waits_and_uses_up_nothing(
+    grounds: &impl Grounds<Ec2 = FakeEc2>,
+) -> Result<()> {
+    let (stage, plane) = open(grounds, cleaned(Usage::Spot, 4)).await?;
     // Warm: what there is to have is known.
     ready(&stage, &plane, "gh-0", 1).await?;
     stage.ec2.throttle_next(Some("RunInstances"), 12);
@@ -97,10 +101,11 @@ async fn fault_11_a_throttled_launch_waits_and_uses_up_nothing() -> Result<()> {
     stage.must_add_up().await
 }
 
-#[tokio::test]
-async fn inv_16_a_launch_whose_answer_was_lost_is_found_again() -> Result<()> {
+pub(crate) async fn inv_16_a_launch_whose_answer_was_lost_is_found_again(
+    grounds: &impl Grounds<Ec2 = FakeEc2>,
+) -> Result<()> {
     for loss in [Loss::TimedOut, Loss::Cut, Loss::Garbled, Loss::ServerError] {
-        let (stage, plane) = open(&Fakes, cleaned(Usage::Spot, 4)).await?;
+        let (stage, plane) = open(grounds, cleaned(Usage::Spot, 4)).await?;
         stage.ec2.lose_answers("RunInstances", 1, loss);
         ready(&stage, &plane, "gh-1", 2).await?;
         stage.comes_to_rest(&plane).await?;

@@ -3,7 +3,7 @@
 use crate::{Grounds, cleaned, open, ready};
 use anyhow::{Context, Result, ensure};
 use motorpool_domain::spec::Usage;
-use motorpool_ec2_tests::ground::Seen;
+use motorpool_ec2_tests::ground::{Ground, Seen};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -51,7 +51,9 @@ pub(crate) async fn every_instance_is_tagged_for_its_claim_and_told_nothing_but_
         ensure!(tag("motorpool:claim") == Some(claim.claim.as_str()), "{:?}", instance.tags);
         ensure!(tag("motorpool:workflow") == Some("gh-77.2"), "{:?}", instance.tags);
         let runner = instance.runner().context("no runner")?;
-        ensure!(tag("motorpool:runner") == Some(runner.as_str()), "{:?}", instance.tags);
+        // It is for people, and told to EC2 only once: where that did not know the instance yet, it has none.
+        let unknown = tag("motorpool:runner").is_none() && !stage.ec2.behind().is_zero();
+        ensure!(unknown || tag("motorpool:runner") == Some(runner.as_str()), "{:?}", instance.tags);
         ensure!(instance.launch_secret().is_some(), "no secret to join with");
     }
     Ok(())
