@@ -10,6 +10,7 @@ use crate::calls::RUN_INSTANCES;
 use crate::catalogue::filter;
 use crate::client::without_retries;
 use crate::errors::{Ec2Error, Verdict};
+use crate::machines::all_shown;
 use crate::order::{self, Details};
 use crate::{Ec2Backend, tags, user_data};
 
@@ -71,7 +72,9 @@ impl Ec2Backend {
         // Whatever it is that can't be read, something was made.
         let found = found.map_err(|error| LaunchError::Unconfirmed(Box::new(error)))?;
         let machines = machines_of(order, &found);
-        if machines.is_empty() {
+        // Of a young launch a listing may show some instances before the others: the others would be launched again.
+        let all_came = u32::try_from(machines.len()).is_ok_and(|came| came == order.attempt.count);
+        if machines.is_empty() || !(all_came || all_shown(&found, self.settings.clock.now())) {
             return Err(LaunchError::Unconfirmed(Box::new(error)));
         }
         tracing::info!(launch = %order.launch, token, count = machines.len(), "a launch was made before, and is taken as it came");

@@ -16,7 +16,7 @@ use crate::errors::Ec2Error;
 use crate::tags::{self, runner_of};
 
 /// EC2 may not show for a while what it has made. So long after the last call that may have made it, what is not seen is not there.
-const SEEN_WITHIN: Duration = Duration::from_secs(120);
+pub(crate) const SEEN_WITHIN: Duration = Duration::from_secs(120);
 const PAGE: i32 = 1_000;
 const NOT_TERMINATED: [&str; 5] = ["pending", "running", "shutting-down", "stopping", "stopped"];
 
@@ -160,6 +160,16 @@ fn would_be_seen(runner: &Runner, now: Timestamp) -> bool {
         | RunnerState::Terminated { .. } => runner.entered_at,
     };
     now.since(last_call) >= SEEN_WITHIN
+}
+
+/// Whether the call that made these was so long ago that a listing shows all that it made. When it was, EC2's clock says, whose skew to ours
+/// is small beside [`SEEN_WITHIN`].
+pub(crate) fn all_shown(found: &[Instance], now: Timestamp) -> bool {
+    let old = |instance: &Instance| {
+        let made = instance.launch_time().and_then(|made| u64::try_from(made.to_millis().ok()?).ok());
+        made.is_some_and(|made| now.since(Timestamp::from_millis(made)) >= SEEN_WITHIN)
+    };
+    found.iter().all(old)
 }
 
 fn tagged(key: &str, value: &str) -> Filter {

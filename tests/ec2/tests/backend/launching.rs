@@ -141,6 +141,52 @@ async fn fault_15_also_after_the_pools_settings_changed() {
     assert_eq!(outcomes, ["lost", "lost", "lost", "IdempotentParameterMismatch"]);
 }
 
+/// Whoever took the part that is shown for all would launch the rest again.
+#[tokio::test]
+async fn inv_17_a_part_of_a_launch_that_is_shown_already_is_not_taken_for_all_of_it() {
+    const BEHIND: Duration = Duration::from_secs(60);
+    let (mut in_part, mut at_last) = (0, 0);
+    for seed in 0..20 {
+        let mut ground = Ground::new().await;
+        let attempt = attempt(3, ground.rung().await);
+        ground.fake.lose_answers("RunInstances", 3, Loss::Cut);
+        ground.launch("abc", &attempt).await.unwrap_err();
+        if let Some(rules) = &mut ground.pool.rules.ec2 {
+            rules.disk_gb += 1;
+        }
+        ground.fake.lag(seed, BEHIND);
+        ground.clock.turn(BEHIND / 2);
+        match ground.launch("abc", &attempt).await {
+            Ok(machines) => assert_eq!(machines.len(), 3, "with seed {seed}"),
+            Err(error) => {
+                assert!(matches!(error, LaunchError::Unconfirmed(_)), "with seed {seed}: {error:?}")
+            }
+        }
+        in_part += u32::from((1..3).contains(&ground.fake.lagged().hidden));
+        ground.clock.turn(BEHIND);
+        at_last += ground.launch("abc", &attempt).await.unwrap().len();
+    }
+    assert!(in_part > 0, "no launch was ever shown in part");
+    assert_eq!(at_last, 60);
+}
+
+/// EC2 gave one of three, and nobody heard of it.
+#[tokio::test]
+async fn fault_13_15_a_launch_that_came_in_part_is_taken_as_it_came_once_all_of_it_would_be_shown() {
+    let mut ground = Ground::new().await;
+    let attempt = attempt(3, ground.rung().await);
+    ground.fake.set_capacity_of_all(None, None, 1);
+    ground.fake.lose_answers("RunInstances", 3, Loss::Cut);
+    ground.launch("abc", &attempt).await.unwrap_err();
+    if let Some(rules) = &mut ground.pool.rules.ec2 {
+        rules.disk_gb += 1;
+    }
+    let error = ground.launch("abc", &attempt).await.unwrap_err();
+    assert!(matches!(error, LaunchError::Unconfirmed(_)), "{error:?}");
+    ground.clock.turn(Duration::from_secs(120));
+    assert_eq!(runners(&ground.launch("abc", &attempt).await.unwrap()), ["r-abc-0"]);
+}
+
 #[tokio::test]
 async fn fault_15_also_when_they_are_gone_by_then() {
     let ground = Ground::new().await;
