@@ -17,6 +17,7 @@ mod tags;
 mod user_data;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_ec2::Client;
@@ -31,6 +32,7 @@ use motorpool_domain::runner::{Presence, Runner};
 use motorpool_domain::spec::Want;
 
 use catalogue::Catalogue;
+use machines::SEEN_WITHIN;
 
 #[derive(Debug, Clone)]
 pub struct Ec2Config {
@@ -117,6 +119,10 @@ impl Backend for Ec2Backend {
     async fn inventory(&self, pool: &PoolName) -> Result<Vec<Machine>, BackendError> {
         let attempted = || format!("list the instances of pool {pool}");
         self.list(pool).await.map_err(|error| error.while_trying(attempted()))
+    }
+
+    fn shown_within(&self) -> Duration {
+        SEEN_WITHIN
     }
 
     async fn discard(&self, machine: &Machine) -> Result<(), BackendError> {

@@ -9,7 +9,8 @@ use futures_util::StreamExt;
 use motorpool_domain::ladder::{Choice, Lacking, Rung, Shortage, choose};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    Change, Decision, Runner, RunnerEvent, attempt_of, decide, is_of, is_unlaunched, next_look, run_from,
+    Change, Decision, Runner, RunnerEvent, attempt_of, decide, is_of, is_unlaunched, may_be_unseen,
+    next_look, run_from,
 };
 use motorpool_domain::spec::Want;
 use motorpool_domain::{Actor, RunnerId, Timestamp};
@@ -119,7 +120,8 @@ impl Control {
             return self.tell_holder(runner, &climbed).await;
         }
         // The same call again would make machines for those who are over: see what came of it instead, and go on one by one.
-        let machines = match self.backend(pool.rules.backend)?.inventory(&pool.name).await {
+        let backend = self.backend(pool.rules.backend)?;
+        let machines = match backend.inventory(&pool.name).await {
             Ok(machines) => machines,
             Err(error) => {
                 tracing::warn!(pool = %pool.name, error = chain(&error), "what came of a launch can't be seen; refresh asks again");
@@ -127,6 +129,10 @@ impl Control {
             }
         };
         let rest = self.note_machines(pool, whole, &machines).await?;
+        // A machine that is not shown yet would be made twice: the runners stay due, and are looked for again.
+        if may_be_unseen(group.iter().flatten(), backend.shown_within(), self.now()) {
+            return Ok(());
+        }
         for alone in rest {
             let Choice::Try(rung) = self.choose_rung(pool, &want).await? else { return Ok(()) };
             if let Some(next) = self.attempt_next(pool, std::slice::from_ref(&alone), &rung).await? {

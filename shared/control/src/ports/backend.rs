@@ -8,6 +8,7 @@ use motorpool_domain::spec::Want;
 use motorpool_domain::{LaunchId, PoolName, RunnerId};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[async_trait]
 pub trait Backend: Send + Sync + std::fmt::Debug {
@@ -39,6 +40,11 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
 
     /// Every machine of ours in this pool that is not gone, with or without a record.
     async fn inventory(&self, pool: &PoolName) -> Result<Vec<Machine>, BackendError>;
+
+    /// How long after the call that made it a machine may be missing from the inventory.
+    fn shown_within(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Ends a machine that has no record, or whose record is of another machine.
     async fn discard(&self, machine: &Machine) -> Result<(), BackendError>;

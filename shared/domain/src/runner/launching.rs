@@ -3,6 +3,7 @@
 use crate::ladder::{Attempt, Rung};
 use crate::runner::{Runner, RunnerState, StateName};
 use crate::time::{Threshold, Timestamp};
+use std::time::Duration;
 
 /// Those that follow on each other: a call asks for a run of its launch. Whoever stands apart is left to refresh.
 pub fn run_from(from: u32, runners: &[Runner]) -> &[Runner] {
@@ -57,6 +58,27 @@ pub fn is_of(runner: &Runner, attempt: &Attempt) -> bool {
         | StateName::Releasing
         | StateName::Quarantined => true,
     }
+}
+
+/// Whether the call that these runners wait for may have made machines that the provider does not show yet. It was made until the first of
+/// them was over, and not after that; what it made is shown `shown_within` later.
+pub fn may_be_unseen<'a>(
+    called_for: impl IntoIterator<Item = &'a Runner>,
+    shown_within: Duration,
+    now: Timestamp,
+) -> bool {
+    let over_since = |runner: &Runner| match runner.state.name() {
+        StateName::Terminating | StateName::Terminated => Some(runner.entered_at),
+        StateName::Created
+        | StateName::Resetting
+        | StateName::Idle
+        | StateName::Claimed
+        | StateName::Running
+        | StateName::Releasing
+        | StateName::Quarantined => None,
+    };
+    let over = called_for.into_iter().filter_map(over_since).min();
+    over.is_some_and(|over| now.since(over) < shown_within)
 }
 
 #[cfg(test)]
@@ -116,6 +138,18 @@ mod tests {
         assert!(!is_of(&state(RunnerState::Terminating { why: why.clone(), told: 1 }), &attempt));
         assert!(!is_of(&state(RunnerState::Terminated { why }), &attempt));
         assert!(is_unlaunched(&runner(0, 1, false)) && !is_unlaunched(&runner(0, 1, true)));
+    }
+
+    #[test]
+    fn inv_17_what_a_call_made_may_be_unseen_for_a_while_after_the_last_time_that_it_was_made() {
+        let (at, within) = (Timestamp::from_millis, Duration::from_millis(100));
+        let waits = runner(1, 1, false);
+        assert!(!may_be_unseen([&waits], within, at(0)), "the call can be made again, and tells");
+        let ending = RunnerState::Terminating { why: "removed".to_owned(), told: 1 };
+        let over = Runner { state: ending, entered_at: at(50), ..runner(0, 1, false) };
+        assert!(may_be_unseen([&over, &waits], within, at(149)));
+        assert!(!may_be_unseen([&over, &waits], within, at(150)));
+        assert!(!may_be_unseen([&over, &waits], Duration::ZERO, at(50)), "it shows everything at once");
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, obs
 pub use event::{Hold, Notice, Presence, Removal, RunnerEvent};
 pub use joining::{Joining, Renewal, join, renew_secret};
 pub use launching::{
-    attempt_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, run_from,
+    attempt_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, may_be_unseen,
+    run_from,
 };
 pub use liveness::{Look, look, next_look, overdue};
 

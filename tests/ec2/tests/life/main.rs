@@ -8,6 +8,7 @@ mod notified;
 mod scarce;
 mod silent;
 mod strays;
+mod unseen;
 mod used;
 
 use anyhow::{Context, Result, ensure};
