@@ -3,12 +3,9 @@
 
 mod samples;
 
-use motorpool_domain::Timestamp;
 use motorpool_domain::pool::Clean;
-use motorpool_domain::runner::{
-    Credential, Decision, Refusal, Runner, RunnerEvent, RunnerState, StateName, decide,
-};
-use samples::{NOW, events, in_state, intent, rules};
+use motorpool_domain::runner::{Decision, Refusal, Runner, RunnerEvent, StateName, decide};
+use samples::{NOW, credential, events, in_state, in_state_for, intent, moment_of, rules};
 use std::time::Duration;
 
 const BEGIN: &str = "<!-- state table: rendered from the code -->\n";
@@ -34,7 +31,8 @@ fn inv_01_no_event_lowers_epoch_or_rank_in_any_state() {
         for kept in [false, true] {
             for (name, event) in events() {
                 let before = in_state(state, kept);
-                let Decision::Change(change) = decide(&before, &event, &rules(Clean::Cleanup), at(&event))
+                let Decision::Change(change) =
+                    decide(&before, &event, &rules(Clean::Cleanup), moment_of(&event))
                 else {
                     continue;
                 };
@@ -51,7 +49,7 @@ fn inv_01_no_event_lowers_epoch_or_rank_in_any_state() {
 fn inv_01_terminated_absorbs_every_event() {
     for (name, event) in events() {
         let before = in_state(StateName::Terminated, false);
-        let decision = decide(&before, &event, &rules(Clean::Cleanup), at(&event));
+        let decision = decide(&before, &event, &rules(Clean::Cleanup), moment_of(&event));
         assert!(!matches!(decision, Decision::Change(_)), "{name}");
     }
 }
@@ -100,8 +98,7 @@ fn inv_13_a_kept_machine_that_joins_is_cleaned_before_it_is_idle() {
 #[test]
 fn inv_13_a_machine_that_its_holder_may_have_used_before_it_was_ready_is_not_new() {
     let held = in_state(StateName::Created, false);
-    let credential = Some(Credential { token_sha256: "a hash".to_owned(), machine_id: "m".to_owned() });
-    let joined = Runner { credential, ..held.clone() };
+    let joined = Runner { credential: Some(credential()), ..held.clone() };
     // An operator has its agent join anew.
     let had_joined = Runner { boot_id: Some("boot-1".to_owned()), ..held };
     for (held, clean, next) in [
@@ -120,11 +117,6 @@ fn inv_13_a_machine_that_its_holder_may_have_used_before_it_was_ready_is_not_new
     }
 }
 
-fn at(event: &RunnerEvent) -> Timestamp {
-    let late = matches!(event, RunnerEvent::ThresholdPassed { .. });
-    if late { NOW.after(Duration::from_secs(61)) } else { NOW }
-}
-
 fn render() -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let head = ["event".to_owned()].into_iter().chain(StateName::ALL.map(|state| state.to_string()));
@@ -141,15 +133,8 @@ fn render() -> String {
 }
 
 fn cell(state: StateName, kept: bool, event: &RunnerEvent) -> String {
-    let mut before = in_state(state, kept);
-    if let (
-        RunnerState::Created { launched_at, .. },
-        RunnerEvent::Launched { .. } | RunnerEvent::Attempted { .. } | RunnerEvent::LaunchFailed { .. },
-    ) = (&mut before.state, event)
-    {
-        *launched_at = None;
-    }
-    match decide(&before, event, &rules(Clean::Cleanup), at(event)) {
+    let before = in_state_for(event, state, kept);
+    match decide(&before, event, &rules(Clean::Cleanup), moment_of(event)) {
         Decision::Stay => "·".to_owned(),
         Decision::Refuse(_) => "✗".to_owned(),
         Decision::Change(change) if change.after.state.name() == state => "noted".to_owned(),

@@ -7,7 +7,8 @@ use motorpool_domain::claim::{Ask, Claim, ClaimKey};
 use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Rules};
 use motorpool_domain::runner::{
-    Hold, NewRunner, Notice, Presence, ProofKind, Removal, Runner, RunnerEvent, RunnerState, StateName,
+    CleanProof, Credential, Hold, NewRunner, Notice, Presence, ProofKind, Removal, Runner, RunnerEvent,
+    RunnerState, StateName,
 };
 use motorpool_domain::spec::{Offer, Spec, Usage, Want};
 use motorpool_domain::{ClaimId, Epoch, LaunchId, Owner, PoolName, RunnerId, Threshold, Timestamp, Workflow};
@@ -43,7 +44,11 @@ pub(crate) fn offer() -> Offer {
 }
 
 pub(crate) fn hold() -> Hold {
-    Hold { claim: claim_id("a"), warm: true, max_runtime: Duration::from_secs(1800) }
+    hold_of("a")
+}
+
+pub(crate) fn hold_of(claim: &str) -> Hold {
+    Hold { claim: claim_id(claim), warm: true, max_runtime: Duration::from_secs(1800) }
 }
 
 pub(crate) fn intent(kept: bool) -> Runner {
@@ -62,10 +67,17 @@ pub(crate) fn intent(kept: bool) -> Runner {
     Runner::intent(new, NOW)
 }
 
+/// A launched runner that nobody holds, and whose agent has not joined.
+pub(crate) fn on_its_way(kept: bool) -> Runner {
+    let state = RunnerState::Created { hold: None, launched_at: Some(NOW), attempt: Some(attempt(1)) };
+    Runner { state, provider_id: Some("i-1".to_owned()), ..intent(kept) }
+}
+
 pub(crate) fn attempt(number: u32) -> Attempt {
     Attempt { number, ..Attempt::first(1, Rung::only(offer()), None) }
 }
 
+/// A runner in this state, held by claim `a` where somebody holds it.
 pub(crate) fn in_state(name: StateName, kept: bool) -> Runner {
     let mut runner = intent(kept);
     let why = "a reason".to_owned();
@@ -85,19 +97,55 @@ pub(crate) fn in_state(name: StateName, kept: bool) -> Runner {
     if matches!(name, StateName::Quarantined | StateName::Terminated) {
         runner.threshold = None;
     }
+    if name != StateName::Created {
+        (runner.credential, runner.boot_id) = (Some(credential()), Some("b-1".to_owned()));
+    }
+    if matches!(name, StateName::Idle | StateName::Claimed | StateName::Running | StateName::Releasing) {
+        runner.proof = Some(CleanProof { how: ProofKind::Cleanup, at: NOW, task: None });
+    }
     runner
+}
+
+/// What the agent of a sample runner proves itself by.
+pub(crate) fn credential() -> Credential {
+    Credential { token_sha256: "a hash".to_owned(), machine_id: "m-1".to_owned() }
+}
+
+/// The same, as the event can find it: a provider answers a launch only once.
+pub(crate) fn in_state_for(event: &RunnerEvent, name: StateName, kept: bool) -> Runner {
+    let mut runner = in_state(name, kept);
+    if let (
+        RunnerState::Created { launched_at, .. },
+        RunnerEvent::Launched { .. } | RunnerEvent::Attempted { .. } | RunnerEvent::LaunchFailed { .. },
+    ) = (&mut runner.state, event)
+    {
+        *launched_at = None;
+    }
+    runner
+}
+
+/// A moment at which the event can happen to a runner of [`in_state`].
+pub(crate) fn moment_of(event: &RunnerEvent) -> Timestamp {
+    let late = matches!(event, RunnerEvent::ThresholdPassed { .. });
+    if late { NOW.after(Duration::from_secs(61)) } else { NOW }
 }
 
 /// Every event, by the words of the table in ARCHITECTURE.md.
 pub(crate) fn events() -> Vec<(&'static str, RunnerEvent)> {
+    events_of("a", NOW)
+}
+
+/// Every event as it is at `now`; where it is a claim's, of this claim. Claim `a` has more time for its runners than they get at first,
+/// and every other claim has less.
+pub(crate) fn events_of(claim: &str, now: Timestamp) -> Vec<(&'static str, RunnerEvent)> {
     let why = || "a reason".to_owned();
-    let until = Threshold(NOW.after(Duration::from_secs(3600)));
+    let until = Threshold(now.after(Duration::from_secs(if claim == "a" { 3600 } else { 600 })));
     vec![
         ("launched", RunnerEvent::Launched { provider_id: "i-1".to_owned() }),
         ("another attempt", RunnerEvent::Attempted { attempt: attempt(2) }),
         ("launch failed", RunnerEvent::LaunchFailed { why: why() }),
         ("ready", RunnerEvent::Ready { until: None }),
-        ("taken by a claim", RunnerEvent::Taken { hold: hold() }),
+        ("taken by a claim", RunnerEvent::Taken { hold: hold_of(claim) }),
         ("registered", RunnerEvent::Registered { until: None }),
         ("unhealthy", RunnerEvent::Unhealthy { why: why() }),
         ("its claim is ready", RunnerEvent::TimeBegins { until }),
