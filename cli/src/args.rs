@@ -154,6 +154,9 @@ pub(crate) struct DemoArgs {
     /// Show the server's log as well
     #[arg(long)]
     pub(crate) verbose: bool,
+    /// Give runners on as they are, which the demo must notice: it shows that its proof can fail
+    #[arg(long, hide = true)]
+    pub(crate) without_cleaning: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! The demo's own `serve`, in a directory of its own: started, spied on, and stopped.
 
+use super::litter::RUN_CMD;
 use crate::errors::Failure;
 use motorpool_domain::RunnerId;
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,21 +12,6 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Short intervals, so that a lost machine is noticed in seconds. `sleep` stands in for what a new machine takes to get ready, and
-/// for the CI system's runner program.
-const POOLS: &str = r#"
-refresh_seconds = 1
-sweep_seconds = 5
-
-[pools.demo]
-backend = "local"
-clean = "cleanup"
-max = 4
-heartbeat_seconds = 1
-pre_runner_cmd = "sleep 2"
-run_cmd = "exec sleep 3600"
-"#;
-
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -36,11 +22,13 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) async fn start(verbose: bool) -> Result<Self, Failure> {
+    /// Without cleaning, the pool gives its runners on as they are.
+    pub(super) async fn start(verbose: bool, without_cleaning: bool) -> Result<Self, Failure> {
         let dir =
             TempDir::with_prefix("motorpool-demo-").map_err(|error| cannot("make a directory", &error))?;
-        let pools = dir.path().join("pools.toml");
-        std::fs::write(&pools, POOLS).map_err(|error| cannot("write the pools file", &error))?;
+        let clean = if without_cleaning { "keep" } else { "cleanup" };
+        let file = dir.path().join("pools.toml");
+        std::fs::write(&file, pools(clean)).map_err(|error| cannot("write the pools file", &error))?;
         let log = if verbose {
             Stdio::inherit()
         } else {
@@ -52,7 +40,7 @@ impl Host {
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir(dir.path()))
             .arg("--pools")
-            .arg(&pools)
+            .arg(&file)
             .env_remove("MOTORPOOL_ADMIN_TOKEN")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -128,9 +116,27 @@ impl Host {
         Pid::from_raw(text.trim().parse().ok()?)
     }
 
-    fn runner_dir(&self, runner: &RunnerId) -> PathBuf {
+    pub(super) fn runner_dir(&self, runner: &RunnerId) -> PathBuf {
         data_dir(self.dir.path()).join("runners").join(runner.as_str())
     }
+}
+
+/// Short intervals, so that a lost machine is noticed in seconds. `sleep` stands in for what a new machine takes to get ready.
+fn pools(clean: &str) -> String {
+    format!(
+        r#"
+refresh_seconds = 1
+sweep_seconds = 5
+
+[pools.demo]
+backend = "local"
+clean = "{clean}"
+max = 4
+heartbeat_seconds = 1
+pre_runner_cmd = "sleep 2"
+run_cmd = '''{RUN_CMD}'''
+"#
+    )
 }
 
 fn data_dir(dir: &Path) -> PathBuf {

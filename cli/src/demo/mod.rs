@@ -2,6 +2,7 @@
 //! and the exit code is 0 only if each of them truly happened.
 
 mod host;
+mod litter;
 mod timeline;
 
 use crate::args::{ConnectArgs, DemoArgs};
@@ -23,14 +24,15 @@ const COUNT: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
-    let mut host = Host::start(args.verbose).await?;
+    let DemoArgs { keep, verbose, without_cleaning } = args;
+    let mut host = Host::start(verbose, without_cleaning).await?;
     let story = Story { client: client(&host)?, pool: pool()?, timeline: Timeline::start() };
     let told = story.tell(&host).await;
     let ended = match &told {
         Ok(()) => story.clear_up(&host).await,
         Err(_) => Ok(()),
     };
-    host.stop(args.keep).await?;
+    host.stop(keep).await?;
     told?;
     ended?;
     story.timeline.close();
@@ -62,6 +64,12 @@ impl Story {
             names(&cold),
             ms(cold_time)
         ));
+        self.must_be_clean_for(host, &cold).await?;
+        check(
+            ids(&cold).iter().all(|runner| host.has_litter(runner)),
+            "demo-1 left litter in each work directory",
+        )?;
+        say.note("demo-1 left litter in the work directory of each");
 
         let clean_watch = Stopwatch::start();
         self.release("demo-1").await?;
@@ -73,7 +81,11 @@ impl Story {
         let warm_time = warm_watch.elapsed();
         check(ids(&warm) == ids(&cold), "the second workflow got the same machines")?;
         check(warm.runners.iter().all(|runner| runner.warm), "they came warm from the pool")?;
-        say.event(&format!("demo-2 has the same two, warm and clean, in {}", ms(warm_time)));
+        self.must_be_clean_for(host, &warm).await?;
+        say.event(&format!(
+            "demo-2 has the same two, warm and clean, in {}: it found no litter of demo-1",
+            ms(warm_time)
+        ));
         let longer = cold_time.as_secs_f64() / warm_time.as_secs_f64().max(0.001);
         say.note(&format!(
             "cold {} against warm {}: {longer:.1} times as long",
@@ -82,6 +94,20 @@ impl Story {
         ));
 
         self.lose_one(host, &warm).await
+    }
+
+    /// The claim's own use of each of its runners found the work directory clean.
+    async fn must_be_clean_for(&self, host: &Host, claim: &ClaimView) -> Result<(), Failure> {
+        for runner in ids(claim) {
+            let found = self
+                .until(&format!("{} has looked around on {runner}", claim.workflow), async || {
+                    Ok(host.found_by(&claim.claim, &runner))
+                })
+                .await?;
+            let clean = format!("{} found {runner} clean: there was {found:?}", claim.workflow);
+            check(found == litter::NOTHING, &clean)?;
+        }
+        Ok(())
     }
 
     /// Kills an agent as a power cut would, and watches the pool notice, replace and refill.
