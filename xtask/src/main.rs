@@ -5,6 +5,7 @@ mod bench;
 mod cargo;
 mod clock;
 mod doctests;
+mod flaky;
 mod ministack;
 mod moto;
 mod packages;

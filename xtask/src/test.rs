@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::cargo::{Cargo, must_succeed, output};
 use crate::clock::Stopwatch;
 use crate::doctests;
+use crate::flaky::Report;
 use crate::ministack;
 use crate::moto;
 use crate::packages;
@@ -23,6 +24,9 @@ use crate::tools::{DENY, NEXTEST};
 
 /// The advisory database is a few megabytes; beyond this the network counts as unreachable.
 const ADVISORIES_WITHIN: Duration = Duration::from_secs(120);
+
+/// Tests that need a network of their own are not wanted. They fail where they can't run, unless this is set.
+const LEAVE_OUT_NETWORK: &str = "MOTORPOOL_LEAVE_OUT_NETWORK";
 
 /// Runs the checks and returns the summary.
 pub(crate) fn run(quick: bool) -> Result<String> {
@@ -46,7 +50,10 @@ pub(crate) fn run(quick: bool) -> Result<String> {
         left_out.extend(step("advisories", || advisories(&cargo, &deny))?);
     }
     let binaries = step("binaries", || build(&cargo))?;
-    step("tests", || tests(&cargo, &binaries, quick))?;
+    if std::env::var_os(LEAVE_OUT_NETWORK).is_some_and(|value| !value.is_empty()) {
+        left_out.push(format!("a machine whose network is cut ({LEAVE_OUT_NETWORK})"));
+    }
+    let flaky = step("tests", || tests(&cargo, &binaries, quick))?;
     if doctests::exist(cargo.libraries())? {
         step("doc tests", || {
             let mut test = cargo.command(["test", "--workspace", "--doc"]);
@@ -62,7 +69,14 @@ pub(crate) fn run(quick: bool) -> Result<String> {
     if !left_out.is_empty() {
         summary.push_str(&format!("; LEFT OUT: {}", left_out.join("; ")));
     }
+    if !flaky.is_empty() {
+        summary.push_str(&format!("; {}", flaky_in_words(&flaky)));
+    }
     Ok(summary)
+}
+
+fn flaky_in_words(flaky: &[String]) -> String {
+    format!("FLAKY, passed only when tried again: {}", flaky.join(", "))
 }
 
 fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -174,7 +188,19 @@ pub(crate) fn executable(line: &str, name: &str) -> Option<PathBuf> {
     is_it.then(|| PathBuf::from(path))
 }
 
-fn tests(cargo: &Cargo, binaries: &Binaries, quick: bool) -> Result<()> {
+/// Returns the tests that were flaky. Where others failed, the error names both.
+fn tests(cargo: &Cargo, binaries: &Binaries, quick: bool) -> Result<Vec<String>> {
+    let report = Report::fresh(cargo)?;
+    let ran = nextest(cargo, binaries, quick);
+    match (ran, report.flaky()) {
+        (Ok(()), flaky) => flaky,
+        (Err(error), Ok(flaky)) if !flaky.is_empty() => Err(error.context(flaky_in_words(&flaky))),
+        // Whatever ended the run may have come before the report.
+        (Err(error), Ok(_) | Err(_)) => Err(error),
+    }
+}
+
+fn nextest(cargo: &Cargo, binaries: &Binaries, quick: bool) -> Result<()> {
     let mut nextest = cargo.tool(NEXTEST.ensure(cargo)?);
     nextest.args(["nextest", "run", "--workspace"]).args(FEATURES);
     if quick {
