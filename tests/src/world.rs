@@ -57,15 +57,32 @@ impl World {
     ) -> Result<Self> {
         let clock = Arc::new(TurnedClock::default());
         let machines = Arc::new(Machines::default());
-        let control = Control::new(Parts {
-            ledger: Arc::clone(&ledger),
-            queue: Arc::clone(&queue),
+        let control = Self::plane(&ledger, &queue, &machines, &clock, 1);
+        control.define_pools(&BTreeMap::from([(pool()?, rules(settings)?)])).await?;
+        Ok(Self { control, ledger, queue, machines, clock, agents: PlayedAgents::default() })
+    }
+
+    /// A second control plane over the same queue, machines and clock, and over a ledger with the same records.
+    pub fn beside(&self, ledger: &Arc<dyn Ledger>) -> Control {
+        Self::plane(ledger, &self.queue, &self.machines, &self.clock, 2)
+    }
+
+    fn plane(
+        ledger: &Arc<dyn Ledger>,
+        queue: &Arc<dyn Queue>,
+        machines: &Arc<Machines>,
+        clock: &Arc<TurnedClock>,
+        seed: u64,
+    ) -> Control {
+        Control::new(Parts {
+            ledger: Arc::clone(ledger),
+            queue: Arc::clone(queue),
             backends: Backends::default()
-                .with(BackendKind::Local, Arc::clone(&machines) as Arc<dyn Backend>)
+                .with(BackendKind::Local, Arc::clone(machines) as Arc<dyn Backend>)
                 .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
             ci: CiSystems::default(),
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            entropy: Arc::new(SeededEntropy::new(1)),
+            clock: Arc::clone(clock) as Arc<dyn Clock>,
+            entropy: Arc::new(SeededEntropy::new(seed)),
             doorbell: Arc::new(NoDoorbell),
             secret: ServerSecret::new(b"for tests"),
             settings: Settings {
@@ -74,9 +91,7 @@ impl World {
                 resource_classes: BTreeMap::new(),
                 host: HOST,
             },
-        });
-        control.define_pools(&BTreeMap::from([(pool()?, rules(settings)?)])).await?;
-        Ok(Self { control, ledger, queue, machines, clock, agents: PlayedAgents::default() })
+        })
     }
 
     pub fn now(&self) -> Timestamp {

@@ -209,17 +209,6 @@ async fn inv_16_a_machine_without_a_record_and_a_record_without_a_machine_end_wi
 }
 
 #[tokio::test]
-async fn inv_17_two_control_planes_top_up_the_same_pool_and_launch_what_is_missing_once() -> Result<()> {
-    let world = World::new(json!({"min_idle": 3})).await?;
-    let (one, other) = tokio::join!(world.refresh(), world.refresh());
-    one?;
-    other?;
-    world.refresh().await?;
-    ensure!(world.used().await? == 3 && world.machines.there().len() == 3);
-    Ok(())
-}
-
-#[tokio::test]
 async fn fault_20_most_heartbeats_missing_at_once_reaps_nobody_and_says_so() -> Result<()> {
     let world = World::new(json!({"min_idle": 6, "idle_minutes": 60})).await?;
     world.refresh().await?;

@@ -1,20 +1,19 @@
 //! inv_20: an agent that is cut off from the control plane ends its work at its threshold and, unless its machine is kept, itself
 //! a grace later: whether the control plane is dead or frozen, the agent itself is frozen, or the packets are gone.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use motorpool_tests::api::Api;
 use motorpool_tests::fake_agent::{register, secret_of};
+use motorpool_tests::network::Network;
 use motorpool_tests::serve::{Serve, binary, processes_in};
 use motorpool_tests::story::{comes_to, must_be_gone, ready, refreshed_to, text, used};
-use motorpool_tests::wait::until;
+use motorpool_tests::wait::{Deadline, at_deadline, boot_ms, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 
 /// A pool `p` whose jobs leave a daemon behind: twice forked, in a session of its own.
 fn pools(backend: &str, more: &str) -> String {
@@ -26,26 +25,36 @@ fn pools(backend: &str, more: &str) -> String {
 }
 
 const SHORT: &str = "max = 1\nmax_runtime_seconds = 8\ngrace_seconds = 4";
+const GRACE: Duration = Duration::from_secs(4);
 
 /// Agent, supervisor, the job and its daemon.
 const AT_WORK: usize = 4;
 
-async fn job_runs(dir: &std::path::Path) -> Result<()> {
+async fn job_runs(dir: &Path) -> Result<()> {
     until("the job and its daemon run", async || Ok((processes_in(dir).len() >= AT_WORK).then_some(()))).await
 }
 
 /// Nothing but the agent itself: its work is gone.
-async fn only_agent_left(dir: &std::path::Path, agent: i32) -> Result<()> {
-    until("only the agent is left", async || {
-        let left = processes_in(dir);
-        ensure!(left.contains(&agent), "the agent went before or with its work");
-        Ok((left.len() == 1).then_some(()))
-    })
-    .await
+async fn only_agent_left(dir: &Path, agent: i32) -> Result<()> {
+    until("only the agent is left", async || agent_alone(dir, agent)).await
 }
 
-async fn nobody_left(dir: &std::path::Path) -> Result<()> {
-    until("no process is left", async || Ok(processes_in(dir).is_empty().then_some(()))).await
+fn agent_alone(dir: &Path, agent: i32) -> Result<Option<()>> {
+    let left = processes_in(dir);
+    ensure!(left.contains(&agent), "the agent went before or with its work");
+    Ok((left.len() == 1).then_some(()))
+}
+
+fn nobody(dir: &Path) -> Result<Option<()>> {
+    Ok(processes_in(dir).is_empty().then_some(()))
+}
+
+/// The runner's threshold, as its agent counts it: from when it sent the request, whose answer is held for a heartbeat, a second here.
+async fn threshold(api: &Api, runner: &str) -> Result<Deadline> {
+    const HELD_MS: u64 = 3_000;
+    let asked_ms = boot_ms();
+    let in_ms = api.runner(runner).await?["threshold_in_ms"].as_u64().context("it has no threshold")?;
+    Ok(Deadline::told(in_ms, asked_ms, boot_ms(), HELD_MS))
 }
 
 /// The agent has been told when its time is over: it was heard again since its runner runs.
@@ -58,13 +67,40 @@ async fn knows_its_threshold(api: &Api, runner: &str) -> Result<()> {
     .await
 }
 
-/// A local runner at work, with its agent's process.
-async fn at_work(serve: &Serve) -> Result<(String, i32)> {
-    let runner = ready(serve.api(), "w", "p", 1).await?.runners.pop().context("no runner")?;
-    job_runs(&serve.runner_dir(&runner)).await?;
-    knows_its_threshold(serve.api(), &runner).await?;
-    let agent = serve.agent_pid(&runner).context("no agent")?.as_raw_nonzero().get();
-    Ok((runner, agent))
+/// A local runner at work.
+struct AtWork {
+    runner: String,
+    dir: PathBuf,
+    agent: i32,
+    threshold: Deadline,
+}
+
+impl AtWork {
+    async fn on(serve: &Serve) -> Result<Self> {
+        let runner = ready(serve.api(), "w", "p", 1).await?.runners.pop().context("no runner")?;
+        let dir = serve.runner_dir(&runner);
+        job_runs(&dir).await?;
+        knows_its_threshold(serve.api(), &runner).await?;
+        let agent = serve.agent_pid(&runner).context("no agent")?.as_raw_nonzero().get();
+        let threshold = threshold(serve.api(), &runner).await?;
+        Ok(Self { runner, dir, agent, threshold })
+    }
+
+    /// Its work ends at its threshold, and its agent is there to see it.
+    async fn work_ends(&self) -> Result<()> {
+        let Self { dir, agent, threshold, .. } = self;
+        at_deadline("only the agent is left", *threshold, async || agent_alone(dir, *agent)).await
+    }
+
+    /// Its agent ends at its fence, because nobody spoke to it.
+    async fn agent_ends(&self) -> Result<()> {
+        let Self { dir, threshold, .. } = self;
+        at_deadline("no process is left", threshold.after(GRACE), async || nobody(dir)).await?;
+        let log = std::fs::read_to_string(dir.join("agent.log")).context("the agent's log")?;
+        let why = "it heard nothing from the control plane until its fence";
+        ensure!(log.contains(why), "it ended for another reason: {log}");
+        Ok(())
+    }
 }
 
 /// After the cut: the control plane is there again, and finds out.
@@ -81,48 +117,49 @@ async fn is_settled(serve: &Serve, runner: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_agents_work_ends_at_its_threshold_and_the_agent_when_it_wakes() -> Result<()> {
     let serve = Serve::start(&pools("local", SHORT))?;
-    let (runner, agent) = at_work(&serve).await?;
+    let at_work = AtWork::on(&serve).await?;
     // The control plane sleeps as well: it can't be the one that ends anything.
     serve.signal(Signal::STOP)?;
-    serve.signal_agent(&runner, Signal::STOP)?;
-    only_agent_left(&serve.runner_dir(&runner), agent).await?;
-    serve.signal_agent(&runner, Signal::CONT)?;
-    nobody_left(&serve.runner_dir(&runner)).await?;
+    serve.signal_agent(&at_work.runner, Signal::STOP)?;
+    at_work.work_ends().await?;
+    serve.signal_agent(&at_work.runner, Signal::CONT)?;
+    at_work.agent_ends().await?;
     serve.signal(Signal::CONT)?;
-    is_settled(&serve, &runner).await
+    is_settled(&serve, &at_work.runner).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_gets_no_answer_ends_its_work_at_its_threshold_and_itself_a_grace_later() -> Result<()>
 {
     let serve = Serve::start(&pools("local", SHORT))?;
-    let (runner, agent) = at_work(&serve).await?;
+    let at_work = AtWork::on(&serve).await?;
     // The kernel goes on to accept connections for it: nobody answers, and nobody refuses.
     serve.signal(Signal::STOP)?;
-    only_agent_left(&serve.runner_dir(&runner), agent).await?;
-    nobody_left(&serve.runner_dir(&runner)).await?;
+    at_work.work_ends().await?;
+    at_work.agent_ends().await?;
     serve.signal(Signal::CONT)?;
-    is_settled(&serve, &runner).await
+    is_settled(&serve, &at_work.runner).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_refused_a_connection_ends_its_work_and_itself() -> Result<()> {
     let mut serve = Serve::start(&pools("local", SHORT))?;
-    let (runner, agent) = at_work(&serve).await?;
+    let at_work = AtWork::on(&serve).await?;
     serve.kill()?;
-    only_agent_left(&serve.runner_dir(&runner), agent).await?;
-    nobody_left(&serve.runner_dir(&runner)).await?;
+    at_work.work_ends().await?;
+    at_work.agent_ends().await?;
     serve.start_again()?;
-    is_settled(&serve, &runner).await
+    is_settled(&serve, &at_work.runner).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_killed_takes_its_work_with_it() -> Result<()> {
     let serve = Serve::start(&pools("local", "max = 1"))?;
-    let (runner, _) = at_work(&serve).await?;
+    let AtWork { runner, dir, .. } = AtWork::on(&serve).await?;
     serve.signal(Signal::STOP)?;
     serve.signal_agent(&runner, Signal::KILL)?;
-    nobody_left(&serve.runner_dir(&runner)).await?;
+    // Its threshold is half an hour away.
+    until("no process is left", async || nobody(&dir)).await?;
     serve.signal(Signal::CONT)?;
     Ok(())
 }
@@ -239,7 +276,9 @@ async fn fault_08_an_agent_that_wakes_after_its_removal_is_told_and_ends_with_it
 #[tokio::test(flavor = "multi_thread")]
 async fn when_the_packets_are_gone_a_kept_machine_ends_its_work_and_is_cleaned_once_they_are_back()
 -> Result<()> {
-    let Some(network) = Network::make()? else { return Ok(()) };
+    let Some(network) = Network::make("that a kept machine ends its work when the packets are gone")? else {
+        return Ok(());
+    };
     let serve = Serve::start(&pools(
         "bare_metal",
         "cleanup_cmd = \"true\"\nmax_runtime_seconds = 8\ngrace_seconds = 1",
@@ -251,8 +290,11 @@ async fn when_the_packets_are_gone_a_kept_machine_ends_its_work_and_is_cleaned_o
     job_runs(&machine.dir()).await?;
     knows_its_threshold(api, "m-1").await?;
 
+    let threshold = threshold(api, "m-1").await?;
+
     network.cut()?;
-    only_agent_left(&machine.dir(), machine.pid()?).await?;
+    let (dir, agent) = (machine.dir(), machine.pid()?);
+    at_deadline("only the agent is left", threshold, async || agent_alone(&dir, agent)).await?;
     refreshed_to(api, "m-1", "resetting").await?;
     let seen = api.claim(&held.claim).await?;
     ensure!(seen["state"] == "released" && seen["why"] == "its time was over", "{seen}");
@@ -260,93 +302,5 @@ async fn when_the_packets_are_gone_a_kept_machine_ends_its_work_and_is_cleaned_o
     comes_to(api, "m-1", "idle").await?;
     only_agent_left(&machine.dir(), machine.pid()?).await?;
     ensure!(text(&api.runner("m-1").await?, "proof")? == "its cleanup succeeded");
-    Ok(())
-}
-
-/// Another network on this host, with one cable to this one. Needs root.
-struct Network {
-    name: String,
-    cable: String,
-    here: Ipv4Addr,
-}
-
-impl Network {
-    /// None, loudly, where it may not be made.
-    fn make() -> Result<Option<Self>> {
-        if !rustix::process::geteuid().is_root() || Command::new("ip").arg("-V").output().is_err() {
-            eprintln!("SKIPPED: a network of one's own needs root and the command `ip`");
-            return Ok(None);
-        }
-        let id = std::process::id();
-        let [_, _, high, low] = id.to_be_bytes();
-        let (here, there) =
-            (Ipv4Addr::new(10, 213, high, low & !3 | 1), Ipv4Addr::new(10, 213, high, low & !3 | 2));
-        let network = Self { name: format!("motorpool-{id}"), cable: format!("mp{id}"), here };
-        let Self { name, cable, .. } = &network;
-        if let Err(error) = ip(&format!("netns add {name}")) {
-            eprintln!("SKIPPED: no network of one's own can be made here: {error:#}");
-            return Ok(None);
-        }
-        ip(&format!("link add {cable} type veth peer name uplink netns {name}"))?;
-        ip(&format!("addr add {here}/30 dev {cable}"))?;
-        ip(&format!("-n {name} addr add {there}/30 dev uplink"))?;
-        ip(&format!("-n {name} link set uplink up"))?;
-        network.join()?;
-        Ok(Some(network))
-    }
-
-    fn command(&self, program: &std::path::Path) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name]).arg(program);
-        command
-    }
-
-    fn cut(&self) -> Result<()> {
-        ip(&format!("link set {} down", self.cable))
-    }
-
-    fn join(&self) -> Result<()> {
-        ip(&format!("link set {} up", self.cable))
-    }
-
-    /// An address in reach of the other network, where what comes is passed on to the loopback address of `server`.
-    async fn relay_to(&self, server: &str) -> Result<(String, Relay)> {
-        let to = server.trim_start_matches("http://").to_owned();
-        let listener = TcpListener::bind((self.here, 0)).await.context("a place for the relay")?;
-        let address = format!("http://{}", listener.local_addr()?);
-        let task = tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let to = to.clone();
-                tokio::spawn(async move {
-                    if let Ok(mut far) = TcpStream::connect(to).await {
-                        let _ended = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-                    }
-                });
-            }
-        });
-        Ok((address, Relay(task)))
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        // The cable goes with the network.
-        let _ = ip(&format!("netns del {}", self.name));
-    }
-}
-
-struct Relay(JoinHandle<()>);
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn ip(arguments: &str) -> Result<()> {
-    let done = Command::new("ip").args(arguments.split(' ')).output().context("ip")?;
-    if !done.status.success() {
-        bail!("ip {arguments}: {}", String::from_utf8_lossy(&done.stderr));
-    }
     Ok(())
 }
