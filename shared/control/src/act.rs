@@ -2,11 +2,11 @@
 
 use crate::apply::Applied;
 use crate::control::Control;
-use crate::ports::doorbell::Bell;
 use crate::ports::queue::QueueName;
 use crate::refused::{Refused, chain};
 use motorpool_domain::Actor;
 use motorpool_domain::pool::Pool;
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Presence, Runner, RunnerEvent, RunnerState};
 use motorpool_wire::queue::IdleNotice;
 
@@ -16,22 +16,22 @@ impl Control {
         match &runner.state {
             RunnerState::Idle => {
                 self.announce(runner).await?;
-                self.ring(Bell::Runner(runner.id.clone()));
+                self.ring(Key::from(&runner.id));
             }
             RunnerState::Terminating { .. } => {
-                self.ring(Bell::Runner(runner.id.clone()));
+                self.ring(Key::from(&runner.id));
                 self.end_machine(pool, runner).await?;
             }
             RunnerState::Quarantined { why } => {
                 tracing::warn!(target: "alert", runner = %runner.id, pool = %runner.pool, why, "a runner is quarantined: a person must look");
-                self.ring(Bell::Runner(runner.id.clone()));
+                self.ring(Key::from(&runner.id));
             }
             RunnerState::Created { .. }
             | RunnerState::Resetting { .. }
             | RunnerState::Claimed { .. }
             | RunnerState::Running { .. }
             | RunnerState::Releasing { .. }
-            | RunnerState::Terminated { .. } => self.ring(Bell::Runner(runner.id.clone())),
+            | RunnerState::Terminated { .. } => self.ring(Key::from(&runner.id)),
         }
         Ok(())
     }
@@ -48,7 +48,7 @@ impl Control {
         let holder = before.state.hold().or(after.state.hold());
         if let Some(hold) = holder {
             self.advance(&hold.claim).await?;
-            self.ring(Bell::Claim(hold.claim.clone()));
+            self.ring(Key::from(&hold.claim));
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Control {
             IdleNotice { runner: runner.id.clone(), epoch: runner.epoch, offer: runner.offer.clone() };
         let body = serde_json::to_string(&notice).map_err(|error| Refused::internal(&error))?;
         self.queue.send(&QueueName::Idle(runner.pool.clone()), body).await?;
-        Ok(self.ledger.note_announced(&runner.id, runner.epoch, self.now()).await?)
+        Ok(self.store.note_announced(&runner.id, runner.epoch, self.now()).await?)
     }
 
     /// Tells the provider; the intent is committed. If the machine is gone already, so is the runner.

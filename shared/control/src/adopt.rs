@@ -3,8 +3,8 @@
 
 use crate::control::Control;
 use crate::filling::Filling;
-use crate::ports::ledger::Page;
 use crate::refused::Refused;
+use crate::store::Page;
 use crate::take::Candidate;
 use motorpool_domain::Timestamp;
 use motorpool_domain::pool::Pool;
@@ -56,7 +56,7 @@ impl Control {
         now: Timestamp,
     ) -> Result<Vec<Runner>, Refused> {
         let page = Page::first(at_most);
-        let mut coming = self.ledger.list_runners(&pool.name, Some(StateName::Created), page).await?.items;
+        let mut coming = self.store.list_runners(&pool.name, Some(StateName::Created), page).await?.items;
         coming.retain(|runner| can_be_taken_on_its_way(runner, now));
         Ok(coming)
     }

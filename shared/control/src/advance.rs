@@ -5,13 +5,14 @@ use crate::control::Control;
 use crate::filling::Filling;
 use crate::launch::LaunchedShort;
 use crate::pick::Picked;
-use crate::ports::doorbell::Bell;
-use crate::ports::ledger::{ClaimWrite, Page, PoolRecord, WhichClaims, Written};
 use crate::ports::queue::Received;
 use crate::refused::Refused;
+use crate::store::{ClaimWrite, Page, WhichClaims, Written};
 use motorpool_domain::audit::cut;
 use motorpool_domain::claim::{Assessment, Claim, ClaimState, MemberSeen, Progress, assess, progress};
 use motorpool_domain::pool::Pool;
+use motorpool_domain::pool::PoolRecord;
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState};
 use motorpool_domain::{Actor, AuditEntry, ClaimId, PoolName, RunnerId, Timestamp};
 
@@ -65,13 +66,13 @@ impl Control {
     pub(crate) async fn claim_now_record(&self, id: &ClaimId) -> Result<ClaimNow, Refused> {
         let claim = self.claim_record(id).await?;
         let ids: Vec<RunnerId> = claim.members.iter().map(|member| member.runner.clone()).collect();
-        let members = self.ledger.runners(&ids).await?;
+        let members = self.store.runners(&ids).await?;
         Ok(ClaimNow { claim, members })
     }
 
     /// A runner or a slot became free: the oldest claims that lack one are first.
     pub(crate) async fn offer_to_waiting(&self, pool: &PoolName) -> Result<(), Refused> {
-        let short = self.ledger.list_claims(pool, WhichClaims::Short, Page::first(OFFERED)).await?;
+        let short = self.store.list_claims(pool, WhichClaims::Short, Page::first(OFFERED)).await?;
         for claim in short.items {
             self.advance(&claim.id).await?;
         }
@@ -83,7 +84,7 @@ impl Control {
             self.settle(&now.claim).await?;
             return Ok(Step::Done);
         }
-        let Some(record) = self.ledger.pool(&now.claim.key.pool).await? else {
+        let Some(record) = self.store.pool(&now.claim.key.pool).await? else {
             return self.end(&now.claim, &now.claim.without_pool(self.now())).await;
         };
         let pool = &record.pool;
@@ -229,10 +230,10 @@ impl Control {
         after: &Claim,
         entry: &AuditEntry,
     ) -> Result<bool, Refused> {
-        match self.ledger.write_claim(ClaimWrite { before, after, entry }).await? {
+        match self.store.write_claim(ClaimWrite { before, after, entry }).await? {
             Written::Done => {
                 tracing::info!(claim = %after.id, pool = %after.key.pool, workflow = %after.key.workflow, state = after.state.as_str(), short = after.short(), why = entry.why, "a claim {}", entry.what);
-                self.ring(Bell::Claim(after.id.clone()));
+                self.ring(Key::from(&after.id));
                 Ok(true)
             }
             Written::Lost { .. } | Written::Missing => Ok(false),

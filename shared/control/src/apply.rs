@@ -1,8 +1,8 @@
 //! Applies one event to one runner: decide, write conditionally, act. Losing the race is an outcome.
 
 use crate::control::Control;
-use crate::ports::ledger::{RunnerWrite, Written};
 use crate::refused::Refused;
+use crate::store::{RunnerWrite, Written};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
     Change, Decision, Refusal, Runner, RunnerEvent, RunnerState, decide, next_look,
@@ -79,7 +79,7 @@ impl Control {
         let entry = self.transition(before, &after, who, &why, now);
         let look_at = next_look(&after, &pool.rules.limits, now);
         let write = RunnerWrite { before, after: &after, look_at, entry: &entry };
-        match self.ledger.write_runner(write).await? {
+        match self.store.write_runner(write).await? {
             Written::Done => {}
             Written::Lost { found } => return Ok(AsRead::Lost { found: Box::new(found) }),
             Written::Missing => return Ok(AsRead::Applied(Applied::Overtaken)),

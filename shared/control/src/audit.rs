@@ -2,8 +2,9 @@
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::ledger::{Page, Subject};
 use crate::refused::Refused;
+use crate::store::Page;
+use motorpool_domain::record::Key;
 use motorpool_domain::{ClaimId, PoolName, RunnerId};
 use motorpool_wire::api::AuditPage;
 
@@ -12,11 +13,11 @@ impl Control {
     pub async fn audit(&self, caller: &Caller, subject: &str, page: Page) -> Result<AuditPage, Refused> {
         caller.must_be_operator("read the audit log")?;
         let parsed = match (subject.strip_prefix("pool:"), ClaimId::parse(subject)) {
-            (Some(pool), _) => Subject::Pool(PoolName::parse(pool)?),
-            (None, Ok(claim)) => Subject::Claim(claim),
-            (None, Err(_)) => Subject::Runner(RunnerId::parse(subject)?),
+            (Some(pool), _) => Key::from(&PoolName::parse(pool)?),
+            (None, Ok(claim)) => Key::from(&claim),
+            (None, Err(_)) => Key::from(&RunnerId::parse(subject)?),
         };
-        let listed = self.ledger.audit(&parsed, page).await?;
+        let listed = self.store.audit(&parsed, page).await?;
         Ok(AuditPage { subject: subject.to_owned(), entries: listed.items, next: listed.next })
     }
 }

@@ -1,9 +1,9 @@
 //! Bootstrap: an agent redeems its launch secret, once, for the right to use a token of its own making.
 
 use crate::control::Control;
-use crate::ports::ledger::{RunnerWrite, Written};
 use crate::refused::{Refused, RefusedKind};
 use crate::secrets::same;
+use crate::store::{RunnerWrite, Written};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Credential, Joining, Runner, RunnerEvent, StateName, join, next_look};
 use motorpool_domain::{Actor, AuditEntry};
@@ -33,7 +33,7 @@ impl Control {
         }
         let credential = Credential { token_sha256, machine_id };
         for _ in 0..ATTEMPTS {
-            let runner = self.ledger.runner(&id).await?.ok_or_else(wrong_secret)?;
+            let runner = self.store.runner(&id).await?.ok_or_else(wrong_secret)?;
             let pool = self.pool_record(&runner.pool).await?.pool;
             if !self.is_its_secret(&pool, &runner, &secret) {
                 return Err(wrong_secret());
@@ -76,7 +76,7 @@ impl Control {
                 look_at: next_look(&after, &pool.rules.limits, now),
                 entry: &entry,
             };
-            match self.ledger.write_runner(write).await? {
+            match self.store.write_runner(write).await? {
                 Written::Done => {
                     tracing::info!(runner = %id, pool = %answer.pool, "an agent joined");
                     return Ok(answer);

@@ -3,8 +3,8 @@
 
 use crate::control::Control;
 use crate::ports::backend::{LaunchError, LaunchOrder, Machine, Ordered};
-use crate::ports::ledger::{AllWritten, RunnerWrite};
 use crate::refused::{Refused, chain};
+use crate::store::{AllWritten, RunnerWrite};
 use futures_util::StreamExt;
 use motorpool_domain::ladder::{Choice, Lacking, Rung, Shortage, choose};
 use motorpool_domain::pool::Pool;
@@ -62,7 +62,7 @@ impl Control {
 
     async fn choose_from(&self, pool: &Pool, want: &Want, ladder: &[Rung]) -> Result<Choice, Refused> {
         let now = self.now();
-        let shortages = self.ledger.shortages(&pool.name, now).await?;
+        let shortages = self.store.shortages(&pool.name, now).await?;
         Ok(choose(ladder, want, &shortages, now))
     }
 
@@ -79,7 +79,7 @@ impl Control {
                 Called::Over(climbed) => return Ok(climbed),
             };
             tracing::warn!(pool = %pool.name, of = shortage.of.key(), why = shortage.why, "the provider has none left of this, and is not asked for it for a while");
-            self.ledger.note_shortage(&pool.name, &shortage).await?;
+            self.store.note_shortage(&pool.name, &shortage).await?;
             let Ok(ladder) = self.ladder_of(pool, want).await? else {
                 // Being asked too often, say, uses up nothing: refresh makes the same call again, and goes on from there.
                 self.ask_later(pool, &rest).await?;
@@ -112,7 +112,7 @@ impl Control {
             false => vec![runner.id.clone()],
         };
         let want = self.want_of(runner).await?;
-        let group: Vec<Option<Runner>> = self.ledger.runners(&ids).await?;
+        let group: Vec<Option<Runner>> = self.store.runners(&ids).await?;
         let whole: Vec<Runner> =
             group.iter().flatten().filter(|known| is_of(known, &attempt)).cloned().collect();
         if whole.len() == ids.len() {
@@ -266,7 +266,7 @@ impl Control {
                 entry,
             })
             .collect();
-        match self.ledger.write_runners(&writes).await? {
+        match self.store.write_runners(&writes).await? {
             AllWritten::Done => Ok(Some(afters.into_iter().map(|change| change.after).collect())),
             AllWritten::Lost => Ok(None),
         }
@@ -288,14 +288,14 @@ impl Control {
         let jitter = u64::try_from(self.entropy.bits() % u128::from(spread)).unwrap_or_default();
         let at = self.now().after(heartbeat).after(Duration::from_millis(jitter));
         for runner in runners.iter().filter(|runner| is_unlaunched(runner)) {
-            self.ledger.look_again(runner, at).await?;
+            self.store.look_again(runner, at).await?;
         }
         Ok(())
     }
 
     async fn want_of(&self, runner: &Runner) -> Result<Want, Refused> {
         let Some(hold) = runner.state.hold() else { return Ok(Want::default()) };
-        Ok(self.ledger.claim(&hold.claim).await?.map(|claim| claim.ask.want).unwrap_or_default())
+        Ok(self.store.claim(&hold.claim).await?.map(|claim| claim.ask.want).unwrap_or_default())
     }
 
     /// Who holds what could not be launched looks for another, or says why it waits.

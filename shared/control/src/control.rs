@@ -3,14 +3,17 @@
 use crate::ports::backend::{Backend, Backends};
 use crate::ports::ci::CiSystems;
 use crate::ports::clock::Clock;
-use crate::ports::doorbell::{Bell, Doorbell};
+use crate::ports::doorbell::Doorbell;
 use crate::ports::entropy::Entropy;
-use crate::ports::ledger::{Ledger, PoolRecord};
+use crate::ports::ledger::Ledger;
 use crate::ports::queue::Queue;
 use crate::refused::Refused;
 use crate::secrets::ServerSecret;
+use crate::store::Store;
 use motorpool_domain::claim::Claim;
 use motorpool_domain::pool::BackendKind;
+use motorpool_domain::pool::PoolRecord;
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
 use motorpool_domain::{ClaimId, PoolName, RunnerId, Timestamp};
@@ -20,7 +23,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Control {
-    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) store: Store,
     pub(crate) queue: Arc<dyn Queue>,
     backends: Backends,
     pub(crate) ci: CiSystems,
@@ -58,20 +61,20 @@ pub struct Settings {
 impl Control {
     pub fn new(parts: Parts) -> Self {
         let Parts { ledger, queue, backends, ci, clock, entropy, doorbell, secret, settings } = parts;
-        Self { ledger, queue, backends, ci, clock, entropy, doorbell, secret, settings }
+        Self { store: Store::new(ledger), queue, backends, ci, clock, entropy, doorbell, secret, settings }
     }
 
     /// Whether the control plane can do its work: the ledger answers.
     pub async fn ready(&self) -> Result<(), Refused> {
-        Ok(self.ledger.ping().await?)
+        Ok(self.store.ping().await?)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    pub(crate) fn ring(&self, bell: Bell) {
-        self.doorbell.ring(bell);
+    pub(crate) fn ring(&self, changed: Key) {
+        self.doorbell.ring(changed);
     }
 
     pub(crate) fn backend(&self, kind: BackendKind) -> Result<&Arc<dyn Backend>, Refused> {
@@ -90,11 +93,11 @@ impl Control {
     }
 
     pub(crate) async fn pool_record(&self, name: &PoolName) -> Result<PoolRecord, Refused> {
-        self.ledger.pool(name).await?.ok_or_else(|| no_pool(name))
+        self.store.pool(name).await?.ok_or_else(|| no_pool(name))
     }
 
     pub(crate) async fn claim_record(&self, id: &ClaimId) -> Result<Claim, Refused> {
-        self.ledger.claim(id).await?.ok_or_else(|| {
+        self.store.claim(id).await?.ok_or_else(|| {
             Refused::not_found(
                 format!("there is no claim {id}"),
                 "`motorpool claims` lists those that are; ended ones are kept for 30 days",
@@ -103,7 +106,7 @@ impl Control {
     }
 
     pub(crate) async fn runner_record(&self, id: &RunnerId) -> Result<Runner, Refused> {
-        self.ledger.runner(id).await?.ok_or_else(|| {
+        self.store.runner(id).await?.ok_or_else(|| {
             Refused::not_found(format!("there is no runner {id}"), "`motorpool runners` lists those that are")
         })
     }

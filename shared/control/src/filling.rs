@@ -1,7 +1,7 @@
 //! A claim while it is given runners: one of the ledger, or a draft that the first write which gives it something opens.
 
 use crate::advance::ClaimNow;
-use crate::ports::ledger::{ClaimGain, ClaimOpening, ClaimWrite};
+use crate::store::{ClaimGain, ClaimOpening, ClaimWrite};
 use motorpool_domain::claim::Claim;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::{AuditEntry, ClaimId, Timestamp};

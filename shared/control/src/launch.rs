@@ -5,11 +5,12 @@ use crate::climb::Climbed;
 use crate::control::Control;
 use crate::filling::Filling;
 use crate::ports::entropy::fresh_launch;
-use crate::ports::ledger::{IntentsWrite, IntentsWritten, PoolRecord};
 use crate::refused::Refused;
+use crate::store::{IntentsWrite, IntentsWritten};
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::ladder::{AskedBy, Attempt, Choice, Rung, cannot_launch};
 use motorpool_domain::pool::Pool;
+use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::runner::{Hold, NewRunner, Runner, next_look};
 use motorpool_domain::spec::Want;
 use motorpool_domain::{Actor, AuditEntry, Epoch, RunnerId, Threshold, Timestamp};
@@ -57,7 +58,7 @@ impl Control {
                 }
             };
             let claim = &filling.claim;
-            let Some(record) = self.ledger.pool(&pool.name).await? else {
+            let Some(record) = self.store.pool(&pool.name).await? else {
                 return Ok(LaunchedShort::PoolGone(Box::new(filling)));
             };
             let free = pool.rules.max.saturating_sub(record.used);
@@ -83,7 +84,7 @@ impl Control {
                 claim: Some(filling.gain(&gained, &entry)),
                 entry: &entry,
             };
-            match self.ledger.write_launch_intents(write).await? {
+            match self.store.write_launch_intents(write).await? {
                 IntentsWritten::Done => filling = Filling::of_ledger(gained),
                 // Another launch was quicker: see what is left.
                 IntentsWritten::NoSlots { .. } => continue,
@@ -132,7 +133,7 @@ impl Control {
             claim: None,
             entry: &entry,
         };
-        match self.ledger.write_launch_intents(write).await? {
+        match self.store.write_launch_intents(write).await? {
             IntentsWritten::Done => {}
             IntentsWritten::NoSlots { .. }
             | IntentsWritten::ClaimLost

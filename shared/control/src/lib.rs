@@ -25,6 +25,7 @@ mod release;
 mod runners;
 mod secrets;
 mod settle;
+pub mod store;
 mod sync;
 mod take;
 mod turn;
@@ -33,8 +34,8 @@ mod why;
 
 pub use caller::Caller;
 pub use control::{Control, Parts, Settings};
-pub use ports::ledger::Page;
 pub use refresh::SweepWish;
 pub use refused::{Refused, RefusedKind, whole_seconds};
 pub use secrets::{ServerSecret, token_sha256};
+pub use store::Page;
 pub use sync::Synced;

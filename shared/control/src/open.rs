@@ -7,9 +7,10 @@ use crate::control::{Control, no_pool};
 use crate::filling::Filling;
 use crate::launch::LaunchedShort;
 use crate::ports::entropy::fresh_claim;
-use crate::ports::ledger::{Opened, PoolRecord};
 use crate::refused::Refused;
+use crate::store::Opened;
 use motorpool_domain::claim::{Ask, Claim, ClaimKey, Opening, Wish, decide_opening};
+use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::{AuditEntry, ClaimId, Timestamp};
 
 /// How often a key that others claim at the same moment is looked at anew.
@@ -43,7 +44,7 @@ impl Control {
         wish: &Wish,
     ) -> Result<OpenedClaim, Refused> {
         for _ in 0..ATTEMPTS {
-            let latest = self.ledger.claim_by_key(key).await?;
+            let latest = self.store.claim_by_key(key).await?;
             let replaces = match (decide_opening(latest.as_ref(), wish), latest) {
                 (Opening::Same, Some(claim)) => {
                     return Ok(OpenedClaim::Now(Box::new(self.advance(&claim.id).await?)));
@@ -153,7 +154,7 @@ impl Control {
 
     async fn wrote_opening(&self, draft: &Filling) -> Result<bool, Refused> {
         let Some(opening) = draft.opening() else { return Ok(true) };
-        match self.ledger.open_claim(&draft.claim, opening).await? {
+        match self.store.open_claim(&draft.claim, opening).await? {
             Opened::Done => Ok(true),
             Opened::Lost { .. } => Ok(false),
         }

@@ -119,7 +119,7 @@ impl Control {
         if let Some(why) = filling.claim.ask.want.misfit(&notice.offer) {
             return Ok(Candidate::Unfit(why));
         }
-        let Some(runner) = self.ledger.runner(&notice.runner).await? else { return Ok(Candidate::Stale) };
+        let Some(runner) = self.store.runner(&notice.runner).await? else { return Ok(Candidate::Stale) };
         let now = self.now();
         match announced(&runner, notice.epoch, &pool.rules.limits, now) {
             Announced::Takeable => self.take(pool, filling, &runner, now).await,

@@ -28,7 +28,7 @@ impl Control {
             false => Vec::new(),
         };
         let refused = self.refused_change(&pool).await?.map(|refused| refused.message);
-        let shortages = self.ledger.shortages(&pool.name, self.now()).await?;
+        let shortages = self.store.shortages(&pool.name, self.now()).await?;
         let rungs = ladder.into_iter().map(|rung| {
             let empty = shortages.iter().find(|shortage| shortage.of.covers(&rung));
             let empty = empty.map(|shortage| shortage.why.clone());
@@ -62,7 +62,7 @@ impl Control {
             Err(error) => return Ok(vec![format!("its settings could not be checked: {}", cause(&error))]),
         };
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let known = self.ledger.pool(&pool.name).await?;
+        let known = self.store.pool(&pool.name).await?;
         if told.is_empty() || known.is_some_and(|known| launches_as_before(&known.pool.rules, &pool.rules)) {
             return Ok(told);
         }

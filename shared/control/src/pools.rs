@@ -3,9 +3,11 @@
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::ledger::{Deleted, Page, PoolRecord, PoolWrite, Subject, WhichClaims, Written};
 use crate::refused::Refused;
+use crate::store::{Deleted, Page, PoolWrite, WhichClaims, Written};
+use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::pool::{Dispatch, Moved, Pool, PoolChange, Rules, Source, decide_change, next_rev};
+use motorpool_domain::record::Key;
 use motorpool_domain::{AuditEntry, PoolName};
 use motorpool_wire::api::{PoolView, PoolsPage};
 use motorpool_wire::pool_settings::PoolSettings;
@@ -36,7 +38,7 @@ impl Control {
                 tracing::warn!(pool = %pool.name, warning, "a pool's settings do not go well together");
             }
         }
-        for PoolRecord { pool, used, rev: _ } in self.ledger.pools().await? {
+        for PoolRecord { pool, used, rev: _ } in self.store.pools().await? {
             // One that was defined over the API can be changed only while there is a server, which also has its machines to end.
             if pool.source == Source::Api
                 && !pool.retired
@@ -82,7 +84,7 @@ impl Control {
 
     pub async fn list_pools(&self, _: &Caller) -> Result<PoolsPage, Refused> {
         let mut pools = Vec::new();
-        for record in self.ledger.pools().await? {
+        for record in self.store.pools().await? {
             pools.push(self.pool_view(&record).await?);
         }
         Ok(PoolsPage { pools })
@@ -95,14 +97,14 @@ impl Control {
             if record.pool.source == Source::File && !record.pool.retired {
                 return Err(defined_by_file(name));
             }
-            let open = self.ledger.list_claims(name, WhichClaims::Open, Page::first(1)).await?;
+            let open = self.store.list_claims(name, WhichClaims::Open, Page::first(1)).await?;
             if let Some(claim) = open.items.first() {
                 return Err(Refused::conflict(
                     format!("pool {name} still has open claims, such as {}", claim.id),
                     "release them first: `motorpool claims --pool …`",
                 ));
             }
-            match self.ledger.delete_pool(name, record.rev).await? {
+            match self.store.delete_pool(name, record.rev).await? {
                 // Missing is what our own delete leaves, if its answer was lost.
                 Deleted::Done | Deleted::Missing => return Ok(()),
                 Deleted::Changed => {}
@@ -119,13 +121,13 @@ impl Control {
 
     /// Why the pool can't be changed so, as it is now.
     pub(crate) async fn refused_change(&self, pool: &Pool) -> Result<Option<Refused>, Refused> {
-        let known = self.ledger.pool(&pool.name).await?;
+        let known = self.store.pool(&pool.name).await?;
         Ok(known.and_then(|known| refusal(pool, decide_change(&known.pool, pool, known.used))))
     }
 
     async fn define(&self, caller: &Caller, pool: &Pool) -> Result<(), Refused> {
         for _ in 0..ATTEMPTS {
-            let known = self.ledger.pool(&pool.name).await?;
+            let known = self.store.pool(&pool.name).await?;
             let change = known.as_ref().map(|known| decide_change(&known.pool, pool, known.used));
             if let Some(refused) = change.and_then(|change| refusal(pool, change)) {
                 return Err(refused);
@@ -145,7 +147,7 @@ impl Control {
     /// Unless the file of another start, or the API, has it again by now.
     async fn retire(&self, name: &PoolName) -> Result<(), Refused> {
         for _ in 0..ATTEMPTS {
-            let Some(known) = self.ledger.pool(name).await? else { return Ok(()) };
+            let Some(known) = self.store.pool(name).await? else { return Ok(()) };
             if known.pool.source != Source::File || known.pool.retired {
                 return Ok(());
             }
@@ -166,7 +168,7 @@ impl Control {
     ) -> Result<bool, Refused> {
         let seen = known.map_or(0, |known| known.rev);
         let write = PoolWrite { seen, rev: next_rev(seen, self.now()), pool, only_unused };
-        Ok(match self.ledger.write_pool(write).await? {
+        Ok(match self.store.write_pool(write).await? {
             Written::Done => true,
             Written::Lost { .. } | Written::Missing => false,
         })
@@ -182,7 +184,7 @@ impl Control {
             to: None,
             why: format!("max {max}, min_idle {min_idle}, backend {}", backend.name()),
         };
-        Ok(self.ledger.note(&Subject::Pool(pool.name.clone()), &entry).await?)
+        Ok(self.store.note(&Key::from(&pool.name), &entry).await?)
     }
 
     /// What an operator should know about rules that may hold.

@@ -89,7 +89,7 @@ impl Control {
         let listed = ci.list(scope, &format!("mp-{installation}-")).await?;
         for ListedRunner { id, name, busy } in listed {
             let Some((runner, epoch)) = named(&installation, &name) else { continue };
-            let record = self.ledger.runner(&runner).await?;
+            let record = self.store.runner(&runner).await?;
             if is_ghost(record.as_ref(), epoch) {
                 tracing::info!(%runner, name, busy, "the CI system lists a runner that is over, and is told to forget it");
                 self.take_back(&Registration { system, scope: scope.clone(), name, id }).await;

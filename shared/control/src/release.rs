@@ -11,7 +11,7 @@ impl Control {
     pub async fn release(&self, caller: &Caller, request: ReleaseRequest) -> Result<ClaimView, Refused> {
         let ReleaseRequest { workflow, pool, owner } = request;
         let owner = whose(caller, owner)?;
-        let mut claims = self.ledger.claims_of(&owner, &workflow).await?;
+        let mut claims = self.store.claims_of(&owner, &workflow).await?;
         claims.retain(|claim| pool.as_ref().is_none_or(|pool| &claim.key.pool == pool));
         // What is still open comes first, then what was opened last.
         claims.sort_by_key(|claim| (!claim.state.open(), std::cmp::Reverse(claim.opened_at)));

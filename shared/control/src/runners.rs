@@ -4,8 +4,8 @@ use crate::apply::Applied;
 use crate::caller::Caller;
 use crate::control::Control;
 use crate::ports::entropy::fresh_launch;
-use crate::ports::ledger::{IntentsWrite, IntentsWritten, Page, RunnerWrite, Written};
 use crate::refused::Refused;
+use crate::store::{IntentsWrite, IntentsWritten, Page, RunnerWrite, Written};
 use crate::views::millis;
 use motorpool_domain::ladder::{Attempt, Rung};
 use motorpool_domain::pool::Pool;
@@ -56,7 +56,7 @@ impl Control {
             ));
         }
         let now = self.now();
-        let earlier = self.ledger.runner(&runner_id).await?;
+        let earlier = self.store.runner(&runner_id).await?;
         let new = NewRunner {
             id: runner_id.clone(),
             pool: pool.name.clone(),
@@ -88,7 +88,7 @@ impl Control {
             claim: None,
             entry: &entry,
         };
-        match self.ledger.write_launch_intents(write).await? {
+        match self.store.write_launch_intents(write).await? {
             IntentsWritten::Done => {}
             IntentsWritten::NoSlots { used } => {
                 return Err(Refused::conflict(
@@ -126,7 +126,7 @@ impl Control {
     ) -> Result<RunnersPage, Refused> {
         caller.must_be_operator("list runners")?;
         let rules = self.pool_record(pool).await?.pool.rules;
-        let listed = self.ledger.list_runners(pool, state, page).await?;
+        let listed = self.store.list_runners(pool, state, page).await?;
         let runners = listed.items.iter().map(|runner| self.runner_view(runner, &rules)).collect();
         Ok(RunnersPage { runners, next: listed.next })
     }
@@ -186,7 +186,7 @@ impl Control {
             };
             let look_at = next_look(&after, &pool.rules.limits, now);
             let write = RunnerWrite { before: &runner, after: &after, look_at, entry: &entry };
-            match self.ledger.write_runner(write).await? {
+            match self.store.write_runner(write).await? {
                 Written::Done => return Ok(self.registered(&pool, &after)),
                 Written::Lost { .. } | Written::Missing => {}
             }

@@ -19,7 +19,7 @@ impl Control {
             ClaimState::Failed { why, .. } => format!("{} failed: {why}", claim.id),
             ClaimState::Pending | ClaimState::Ready { .. } => return Ok(on_its_way),
         };
-        let Some(record) = self.ledger.pool(&claim.key.pool).await? else {
+        let Some(record) = self.store.pool(&claim.key.pool).await? else {
             // A pool is deleted only when no slot of it is used: all its runners are over.
             let why = "its pool was deleted, and with it no runner was left";
             self.wrote_claim(claim, &claim.settled(), "let go of its runners", why).await?;
@@ -28,7 +28,7 @@ impl Control {
         let pool = record.pool;
         let ids: Vec<RunnerId> = claim.members.iter().map(|member| member.runner.clone()).collect();
         let event = RunnerEvent::Release { why };
-        for (member, runner) in claim.members.iter().zip(self.ledger.runners(&ids).await?) {
+        for (member, runner) in claim.members.iter().zip(self.store.runners(&ids).await?) {
             let is_its = |runner: &Runner| runner.epoch == member.epoch && runner.held_by(&claim.id);
             let Some(runner) = runner.filter(is_its) else { continue };
             match self.apply(&pool, &runner, &event, &Actor::Control).await? {
@@ -36,7 +36,7 @@ impl Control {
                 Applied::Stayed | Applied::Refused(_) => {}
                 Applied::Overtaken => {
                     // Where its state is another now, the claim stays unsettled, and the next pass looks again.
-                    has_one |= self.ledger.runner(&runner.id).await?.is_some_and(|now| is_its(&now));
+                    has_one |= self.store.runner(&runner.id).await?.is_some_and(|now| is_its(&now));
                 }
             }
         }

@@ -14,7 +14,7 @@ use motorpool_domain::runner::{
     observe,
 };
 use motorpool_domain::{Actor, RunnerId, Threshold, Timestamp};
-use motorpool_wire::agent::{SyncAnswer, SyncRequest, TaskKind, TaskOrder};
+use motorpool_wire::agent::{Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,9 @@ const STEPS: usize = 4;
 impl Control {
     pub async fn sync(&self, token: &str, request: &SyncRequest) -> Result<Synced, Refused> {
         let runner = self.known_runner(token, &request.runner).await?;
+        if !Protocol::OURS.understands(request.protocol) {
+            return Err(other_protocol(request.protocol));
+        }
         if request.boot_id.len() > LONGEST_ID {
             return Err(Refused::invalid(
                 format!("boot_id must be at most {LONGEST_ID} characters"),
@@ -55,7 +58,7 @@ impl Control {
     /// An unknown runner, a wrong token and an old token look the same.
     pub(crate) async fn known_runner(&self, token: &str, id: &RunnerId) -> Result<Runner, Refused> {
         let hash = token_sha256(token);
-        self.ledger
+        self.store
             .runner(id)
             .await?
             .filter(|runner| runner.credential.as_ref().is_some_and(|known| same(&known.token_sha256, &hash)))
@@ -73,7 +76,7 @@ impl Control {
         let now = self.now();
         let half = pool.rules.limits.heartbeat / 2;
         if runner.seen_at.is_none_or(|seen_at| now.since(seen_at) >= half) {
-            self.ledger.heartbeat(&runner.id, runner.epoch, now).await?;
+            self.store.heartbeat(&runner.id, runner.epoch, now).await?;
         }
         Ok(())
     }
@@ -100,7 +103,7 @@ impl Control {
             }
         }
         if let Some(leaving) = current.state.leaving()
-            && let Some(event) = left_over(leaving, self.ledger.claim(&leaving.claim).await?.as_ref())
+            && let Some(event) = left_over(leaving, self.store.claim(&leaving.claim).await?.as_ref())
         {
             let applied = self.apply(pool, &current, &event, &who).await?;
             self.follow(&applied).await?;
@@ -129,7 +132,7 @@ impl Control {
         if let RunnerEvent::Ready { until } | RunnerEvent::Registered { until } = &mut event
             && let Some(hold) = runner.state.hold()
         {
-            *until = self.ledger.claim(&hold.claim).await?.and_then(|claim| claim.until());
+            *until = self.store.claim(&hold.claim).await?.and_then(|claim| claim.until());
         }
         Ok(event)
     }
@@ -148,6 +151,7 @@ impl Control {
                 && !observed.results.iter().any(|done| done.task == task.id)
         });
         let answer = SyncAnswer {
+            protocol: Protocol::OURS,
             epoch: runner.epoch,
             state: runner.state.name(),
             task,
@@ -160,6 +164,15 @@ impl Control {
         let news = new_task || end || runner.epoch != request.epoch;
         Synced { answer, news }
     }
+}
+
+fn other_protocol(theirs: Protocol) -> Refused {
+    let (Protocol(ours), Protocol(theirs)) = (Protocol::OURS, theirs);
+    let hint = match theirs < ours {
+        true => "update the agent on this machine, one version at a time",
+        false => "update the control plane, one version at a time",
+    };
+    Refused::invalid(format!("this agent speaks protocol {theirs}, and this control plane {ours}"), hint)
 }
 
 /// What an agent says of its host, whatever it is doing.

@@ -2,11 +2,11 @@
 
 use crate::control::Control;
 use crate::filling::Filling;
-use crate::ports::doorbell::Bell;
-use crate::ports::ledger::{RunnerWrite, Taken};
 use crate::refused::Refused;
+use crate::store::{RunnerWrite, Taken};
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::pool::Pool;
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::{
     Announced, Change, Decision, Hold, Runner, RunnerEvent, RunnerState, announced, decide, next_look,
 };
@@ -65,7 +65,7 @@ impl Control {
             format!("{} {} and fits", runner.id, if warm { "was idle" } else { "was coming for nobody" }),
         );
         let outcome = self
-            .ledger
+            .store
             .take_idle(
                 filling.gain(&gained, &claim_entry),
                 RunnerWrite {
@@ -79,8 +79,8 @@ impl Control {
         Ok(match outcome {
             Taken::Done => {
                 tracing::info!(claim = %claim.id, runner = %runner.id, pool = %pool.name, warm, "a claim took a runner");
-                self.ring(Bell::Runner(runner.id.clone()));
-                self.ring(Bell::Claim(claim.id.clone()));
+                self.ring(Key::from(&runner.id));
+                self.ring(Key::from(&claim.id));
                 Candidate::Taken { claim: Box::new(gained), runner: Box::new(taken) }
             }
             Taken::ClaimLost => Candidate::ClaimLost,

@@ -3,10 +3,11 @@
 
 use crate::control::Control;
 use crate::launch::at_its_maximum;
-use crate::ports::ledger::{Page, PoolRecord, WhichClaims};
 use crate::refused::Refused;
+use crate::store::{Page, WhichClaims};
 use motorpool_domain::claim::{Claim, is_its_turn, lacked_before};
 use motorpool_domain::pool::Pool;
+use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::runner::StateName;
 
 /// How many of those who wait longest are looked at. Each lacks a runner at least: where there is less room than this, all who
@@ -27,7 +28,7 @@ impl Control {
         }
         // The room is read before those who want it: who is served in between makes the one smaller, and the other not larger.
         let enough = lacked.saturating_add(claim.short());
-        let idle = self.ledger.count_runners(&pool.name, StateName::Idle, enough).await?;
+        let idle = self.store.count_runners(&pool.name, StateName::Idle, enough).await?;
         let free = pool.rules.max.saturating_sub(*used);
         let room = idle.saturating_add(free);
         if room > 0 && is_its_turn(claim, self.lacked_before(pool, claim).await?, room) {
@@ -41,7 +42,7 @@ impl Control {
     }
 
     async fn lacked_before(&self, pool: &Pool, claim: &Claim) -> Result<u32, Refused> {
-        let short = self.ledger.list_claims(&pool.name, WhichClaims::Short, Page::first(FIRST)).await?;
+        let short = self.store.list_claims(&pool.name, WhichClaims::Short, Page::first(FIRST)).await?;
         Ok(lacked_before(claim, &short.items, pool.rules.backend.launches()))
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::advance::ClaimNow;
 use crate::control::Control;
-use crate::ports::ledger::PoolRecord;
 use crate::refused::Refused;
 use motorpool_domain::ci::is_older;
 use motorpool_domain::claim::why;
 use motorpool_domain::ladder::Price;
+use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::pool::{Clean, Rules, Source};
 use motorpool_domain::runner::{ProofKind, Runner, RunnerState, StateName};
 use motorpool_domain::{Threshold, Timestamp};
@@ -115,7 +115,7 @@ impl Control {
         let PoolRecord { pool, used, rev: _ } = record;
         let mut counts = BTreeMap::new();
         for state in StateName::ALL.into_iter().filter(|state| state.live()) {
-            let count = self.ledger.count_runners(&pool.name, state, COUNTED).await?;
+            let count = self.store.count_runners(&pool.name, state, COUNTED).await?;
             counts.insert(state.to_string(), count);
         }
         Ok(PoolView {

@@ -3,9 +3,10 @@
 use crate::advance::ClaimNow;
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::ledger::{Listed, Page, Subject, WhichClaims};
 use crate::refused::Refused;
+use crate::store::{Listed, Page, WhichClaims};
 use motorpool_domain::claim::Claim;
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::{ClaimId, PoolName, RunnerId};
 use motorpool_wire::api::{ClaimView, ClaimsPage, WhyView};
@@ -36,7 +37,7 @@ impl Control {
         // All their runners in one read: a page may be long.
         let ids: Vec<RunnerId> =
             seen.iter().flat_map(|claim| &claim.members).map(|member| member.runner.clone()).collect();
-        let mut runners = self.ledger.runners(&ids).await?.into_iter();
+        let mut runners = self.store.runners(&ids).await?.into_iter();
         let claims = seen
             .into_iter()
             .map(|claim| {
@@ -55,7 +56,7 @@ impl Control {
         mut page: Page,
     ) -> Result<Listed<Claim>, Refused> {
         loop {
-            let listed = self.ledger.list_claims(pool, WhichClaims::All, page.clone()).await?;
+            let listed = self.store.list_claims(pool, WhichClaims::All, page.clone()).await?;
             let own = listed.items.iter().rposition(|claim| caller.may_see(claim).is_ok());
             match (own, &listed.next) {
                 (_, None) => return Ok(listed),
@@ -70,14 +71,14 @@ impl Control {
         caller.may_see(&self.claim_record(claim).await?)?;
         let now = self.advance(claim).await?;
         let view = self.claim_view(&now);
-        let mut history = self.ledger.audit(&Subject::Claim(claim.clone()), Page::first(STORY)).await?.items;
+        let mut history = self.store.audit(&Key::from(claim), Page::first(STORY)).await?.items;
         history.reverse();
         let runners = now.members.iter().flatten().map(|runner| self.in_words(runner, claim)).collect();
         Ok(WhyView { claim: claim.clone(), state: view.state, why: view.why, runners, history })
     }
 
     pub(crate) async fn count_waiting(&self, pool: &PoolName) -> Result<u32, Refused> {
-        let listed = self.ledger.list_claims(pool, WhichClaims::Waiting, Page::first(MOST_WAITING)).await?;
+        let listed = self.store.list_claims(pool, WhichClaims::Waiting, Page::first(MOST_WAITING)).await?;
         Ok(u32::try_from(listed.items.len()).unwrap_or(MOST_WAITING))
     }
 

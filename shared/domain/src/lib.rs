@@ -7,6 +7,8 @@ pub mod claim;
 pub mod ids;
 pub mod ladder;
 pub mod pool;
+pub mod record;
+pub mod refresh;
 pub mod runner;
 pub mod spec;
 pub mod time;

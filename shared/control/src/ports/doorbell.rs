@@ -1,15 +1,9 @@
 //! The doorbell: "look again now". Losing a ring costs latency, never a command.
 
-use motorpool_domain::{ClaimId, RunnerId};
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Bell {
-    Runner(RunnerId),
-    Claim(ClaimId),
-}
+use motorpool_domain::record::Key;
 
 pub trait Doorbell: Send + Sync + std::fmt::Debug {
-    fn ring(&self, bell: Bell);
+    fn ring(&self, changed: Key);
 }
 
 /// For a control plane in which nobody waits.
@@ -17,5 +11,5 @@ pub trait Doorbell: Send + Sync + std::fmt::Debug {
 pub struct NoDoorbell;
 
 impl Doorbell for NoDoorbell {
-    fn ring(&self, _: Bell) {}
+    fn ring(&self, _: Key) {}
 }

@@ -1,92 +1,34 @@
-//! The ledger port: the truth, in verbs. Every write is conditional on what it was decided from, and says whether it won.
+//! The ledger port: one transactional store of documents. It knows no kind of record, and decides nothing; what a pool or a claim is stands
+//! above it, in `store`.
 
+use super::tx::{Committed, Stored, Tx};
 use async_trait::async_trait;
-use motorpool_domain::audit::AuditEntry;
-use motorpool_domain::claim::{Claim, ClaimKey};
-use motorpool_domain::ladder::Shortage;
-use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Runner, StateName};
-use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
+use motorpool_domain::Timestamp;
+use motorpool_domain::record::{Key, Path};
 
 #[async_trait]
 pub trait Ledger: Send + Sync + std::fmt::Debug {
-    /// Defines a pool, or changes its rules, if it is as it was seen. Its slot counter stays as it is.
-    async fn write_pool(&self, write: PoolWrite<'_>) -> Result<Written<PoolRecord>, LedgerError>;
-    async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError>;
-    /// All pools, by name.
-    async fn pools(&self) -> Result<Vec<PoolRecord>, LedgerError>;
-    /// Only a pool that still has the revision that was read, and no slot in use, is deleted.
-    async fn delete_pool(&self, name: &PoolName, seen: u64) -> Result<Deleted, LedgerError>;
+    /// The rows themselves, as they are now, in the order asked for.
+    async fn get(&self, paths: &[Path]) -> Result<Vec<Option<Stored>>, LedgerError>;
 
-    /// The record itself, as it is now.
-    async fn runner(&self, id: &RunnerId) -> Result<Option<Runner>, LedgerError>;
-    /// The records themselves, in the order asked for.
-    async fn runners(&self, ids: &[RunnerId]) -> Result<Vec<Option<Runner>>, LedgerError>;
-    /// For display, sweeps and a first look: an index, and so perhaps late. Terminated runners are listed only when asked for by state. Of
-    /// those that are created, the ones that nobody holds come first.
-    async fn list_runners(
-        &self,
-        pool: &PoolName,
-        state: Option<StateName>,
-        page: Page,
-    ) -> Result<Listed<Runner>, LedgerError>;
-    /// How many runners of the pool are listed in `state`, counted up to `at_most`.
-    async fn count_runners(
-        &self,
-        pool: &PoolName,
-        state: StateName,
-        at_most: u32,
-    ) -> Result<u32, LedgerError>;
+    /// All of the transaction or nothing of it. An answer means that it is durable. The same transaction again after a lost answer is refused
+    /// by its own writes: what that means, its caller knows.
+    async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError>;
 
-    /// `after` in the place of `before`, if that is still what is there. Entering `terminated` gives the slot back.
-    async fn write_runner(&self, write: RunnerWrite<'_>) -> Result<Written<Runner>, LedgerError>;
-    /// One transaction: each `after` in the place of its `before`, all or none. At most 25, and none enters `terminated`.
-    async fn write_runners(&self, writes: &[RunnerWrite<'_>]) -> Result<AllWritten, LedgerError>;
-    /// One transaction: the slots, the intents, and the claim that gains them.
-    async fn write_launch_intents(&self, write: IntentsWrite<'_>) -> Result<IntentsWritten, LedgerError>;
-    /// One transaction: the claim is still as it was read, or opened with it, and gains the runner; the runner is idle or on
-    /// its way for nobody, and is taken.
-    async fn take_idle(&self, claim: ClaimGain<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError>;
+    /// Notes marks beside a row: no change of its version, and of no index. Nothing happens where the row is not of this life.
+    async fn touch(&self, touch: &Touch) -> Result<(), LedgerError>;
 
-    /// The agent was heard at `at`. Neither audited, nor a change of the record, nor of any index.
-    async fn heartbeat(&self, id: &RunnerId, epoch: Epoch, at: Timestamp) -> Result<(), LedgerError>;
-    /// A queue was told at `at` that this runner is idle.
-    async fn note_announced(&self, id: &RunnerId, epoch: Epoch, at: Timestamp) -> Result<(), LedgerError>;
-    /// The record was looked at, and need not be before `at`. Nothing happens if it has changed since.
-    async fn look_again(&self, runner: &Runner, at: Timestamp) -> Result<(), LedgerError>;
+    /// A stretch of a list, in its order: from an index, and so perhaps late.
+    async fn list(&self, span: &Span, at_most: usize) -> Result<Vec<Placed>, LedgerError>;
 
-    /// A new claim under its key, without a runner yet.
-    async fn open_claim(&self, claim: &Claim, opening: ClaimOpening<'_>) -> Result<Opened, LedgerError>;
-    async fn claim(&self, id: &ClaimId) -> Result<Option<Claim>, LedgerError>;
-    /// The latest claim with this key.
-    async fn claim_by_key(&self, key: &ClaimKey) -> Result<Option<Claim>, LedgerError>;
-    /// The latest claim of the workflow on each pool.
-    async fn claims_of(&self, owner: &Owner, workflow: &Workflow) -> Result<Vec<Claim>, LedgerError>;
-    async fn write_claim(&self, write: ClaimWrite<'_>) -> Result<Written<Claim>, LedgerError>;
-    /// For display and sweeps, oldest first: an index, and so perhaps late.
-    async fn list_claims(
-        &self,
-        pool: &PoolName,
-        which: WhichClaims,
-        page: Page,
-    ) -> Result<Listed<Claim>, LedgerError>;
+    /// How many places a stretch of a list has, counted up to `at_most`: from an index, and so perhaps late.
+    async fn count(&self, span: &Span, at_most: usize) -> Result<usize, LedgerError>;
 
-    /// What the provider had none of, for whoever launches next. Forgotten when it is over.
-    async fn note_shortage(&self, pool: &PoolName, shortage: &Shortage) -> Result<(), LedgerError>;
-    /// Those of the pool that are not over at `now`.
-    async fn shortages(&self, pool: &PoolName, now: Timestamp) -> Result<Vec<Shortage>, LedgerError>;
+    /// What stands under a key, by name, as it is now.
+    async fn children(&self, of: &Children, at_most: usize) -> Result<Vec<Stored>, LedgerError>;
 
-    /// What is due at `now`, up to `at_most`: a hint of where to look.
-    async fn due(&self, now: Timestamp, at_most: u32) -> Result<Vec<Due>, LedgerError>;
-
-    /// The subject's log, newest first.
-    async fn audit(&self, subject: &Subject, page: Page) -> Result<Listed<AuditEntry>, LedgerError>;
-    /// An entry that belongs to no write of a record.
-    async fn note(&self, subject: &Subject, entry: &AuditEntry) -> Result<(), LedgerError>;
-
-    /// What refresh remembers from pass to pass.
-    async fn refresh_memory(&self) -> Result<Option<RefreshMemory>, LedgerError>;
-    async fn put_refresh_memory(&self, memory: &RefreshMemory) -> Result<(), LedgerError>;
+    /// What is due at `now`, the longest overdue first: from an index, and so perhaps late.
+    async fn due(&self, now: Timestamp, at_most: usize) -> Result<Vec<Path>, LedgerError>;
 
     /// Cheap proof that the ledger answers.
     async fn ping(&self) -> Result<(), LedgerError>;
@@ -111,196 +53,52 @@ pub enum LedgerError {
     },
 }
 
-/// Whether a conditional write won. Losing is an outcome, and shows what is there instead.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Written<T> {
-    Done,
-    Lost { found: T },
-    Missing,
-}
-
-/// Whether a transaction over several records won.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllWritten {
-    Done,
-    /// At least one of them is not as it was read; nothing was written.
-    Lost,
-}
-
-/// The condition is the state, epoch and revision of `before`.
-#[derive(Debug, Clone, Copy)]
-pub struct RunnerWrite<'a> {
-    pub before: &'a Runner,
-    pub after: &'a Runner,
-    /// When to look at it, if that comes before its threshold.
-    pub look_at: Option<Timestamp>,
-    pub entry: &'a AuditEntry,
-}
-
-/// The condition is the revision and state of `before`.
-#[derive(Debug, Clone, Copy)]
-pub struct ClaimWrite<'a> {
-    pub before: &'a Claim,
-    pub after: &'a Claim,
-    pub entry: &'a AuditEntry,
-}
-
-/// A claim that gains runners. One that is not in the ledger yet is opened by the same write: `after` is then the first that is
-/// written of it, and the condition is that its key is free.
-#[derive(Debug, Clone, Copy)]
-pub struct ClaimGain<'a> {
-    pub write: ClaimWrite<'a>,
-    pub opening: Option<ClaimOpening<'a>>,
-}
-
-/// How a claim takes its key: nobody has it, or `replaces`, which has ended.
-#[derive(Debug, Clone, Copy)]
-pub struct ClaimOpening<'a> {
-    pub replaces: Option<&'a ClaimId>,
-    pub entry: &'a AuditEntry,
-}
-
-impl<'a> From<ClaimWrite<'a>> for ClaimGain<'a> {
-    fn from(write: ClaimWrite<'a>) -> Self {
-        Self { write, opening: None }
+impl LedgerError {
+    pub fn failed(
+        attempted: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Failed { attempted: attempted.into(), source: source.into() }
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct IntentsWrite<'a> {
-    pub pool: &'a PoolName,
-    /// The pool's limit: the slots in use stay at or below it.
-    pub max: u32,
-    /// Only if exactly so many slots are in use: for who decided on that number.
-    pub only_if_used: Option<u32>,
-    /// At most 25, none of which exists. A terminated record of an earlier life is replaced.
-    pub runners: &'a [Runner],
-    pub look_at: Option<Timestamp>,
-    pub claim: Option<ClaimGain<'a>>,
-    pub entry: &'a AuditEntry,
+/// Marks for a row that has this epoch, and is in another state than `unless`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touch {
+    pub path: Path,
+    pub epoch: u64,
+    pub unless: String,
+    /// By name, in milliseconds.
+    pub marks: Vec<(String, u64)>,
 }
 
+/// A stretch of one list, both ends included.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IntentsWritten {
-    Done,
-    /// Not so many slots are free, or the number in use was another.
-    NoSlots {
-        used: u32,
-    },
-    /// The claim moved on, or another has its key.
-    ClaimLost,
-    /// A live runner has that id.
-    Exists,
-    NoPool,
+pub struct Span {
+    pub list: String,
+    pub low: String,
+    pub high: String,
 }
 
+/// A place in a list, and what stands there; nothing, if it is gone meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
-    Done,
-    /// The claim moved on: ended, or gained another runner meanwhile; or another has its key.
-    ClaimLost,
-    /// Somebody else has the runner, or it is no longer idle.
-    RunnerLost {
-        found: Option<Box<Runner>>,
-    },
+pub struct Placed {
+    pub sort: String,
+    pub path: Path,
+    pub row: Option<Stored>,
 }
 
+/// The children of a key whose names lie between these two, both included.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opened {
-    Done,
-    /// Another claim has the key.
-    Lost {
-        found: Option<ClaimId>,
-    },
+pub struct Children {
+    pub of: Key,
+    pub low: String,
+    pub high: String,
+    pub order: Order,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deleted {
-    Done,
-    InUse {
-        used: u32,
-    },
-    /// It was defined anew meanwhile.
-    Changed,
-    Missing,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolRecord {
-    pub pool: Pool,
-    /// Of the definition; slots do not change it.
-    pub rev: u64,
-    /// Slots in use: live runners and launch intents.
-    pub used: u32,
-}
-
-/// A pool as it should be, on the condition that it still is as it was seen.
-#[derive(Debug, Clone, Copy)]
-pub struct PoolWrite<'a> {
-    /// The revision that was read; 0 where there was no pool.
-    pub seen: u64,
-    pub rev: u64,
-    pub pool: &'a Pool,
-    /// Also on the condition that no slot is in use.
-    pub only_unused: bool,
-}
-
-impl PoolWrite<'_> {
-    /// Whether the record is what this very write made, though its answer was lost.
-    pub fn made(&self, record: &PoolRecord) -> bool {
-        (record.rev, &record.pool) == (self.rev, self.pool)
-    }
-}
-
-/// How much of a listing, and from where on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    pub at_most: u32,
-    pub after: Option<String>,
-}
-
-impl Page {
-    pub fn first(at_most: u32) -> Self {
-        Self { at_most, after: None }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed<T> {
-    pub items: Vec<T>,
-    /// Where the next page begins; nothing after the last.
-    pub next: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhichClaims {
-    /// Those that lack a runner.
-    Short,
-    /// Those that wait for something, be it only for the runners that they have.
-    Waiting,
-    Open,
-    /// Ended ones as well, while they are kept.
-    All,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Due {
-    Runner(RunnerId),
-    Claim(ClaimId),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Subject {
-    Runner(RunnerId),
-    Claim(ClaimId),
-    Pool(PoolName),
-}
-
-/// Kept from pass to pass, so that a gap between passes shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RefreshMemory {
-    pub last_pass_at: Timestamp,
-    pub last_sweep_at: Timestamp,
-    /// Since when heartbeats could have arrived without a gap.
-    pub listening_since: Timestamp,
+pub enum Order {
+    Rising,
+    Falling,
 }

@@ -7,3 +7,4 @@ pub mod doorbell;
 pub mod entropy;
 pub mod ledger;
 pub mod queue;
+pub mod tx;

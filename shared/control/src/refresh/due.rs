@@ -3,15 +3,18 @@
 use super::find;
 use crate::apply::Applied;
 use crate::control::Control;
-use crate::ports::ledger::{Due, Page, PoolRecord, WhichClaims};
 use crate::refused::{Refused, chain};
+use crate::store::{Page, WhichClaims};
 use futures_util::StreamExt;
 use motorpool_domain::brake::Heartbeats;
+use motorpool_domain::claim::CLAIM;
 use motorpool_domain::pool::Pool;
+use motorpool_domain::pool::PoolRecord;
+use motorpool_domain::record::{Key, Path};
 use motorpool_domain::runner::{
-    Look, Presence, Runner, RunnerEvent, StateName, attempt_of, look, next_look, overdue,
+    Look, Presence, RUNNER, Runner, RunnerEvent, StateName, attempt_of, look, next_look, overdue,
 };
-use motorpool_domain::{Actor, LaunchId, PoolName, RunnerId, Timestamp};
+use motorpool_domain::{Actor, ClaimId, LaunchId, PoolName, RunnerId, Timestamp};
 use motorpool_wire::api::RefreshReport;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,6 +25,25 @@ const WAITING: u32 = 200;
 
 /// How many runners are treated at the same time.
 const ABREAST: usize = 16;
+
+/// What a path that is due leads to.
+enum Due {
+    Runner(RunnerId),
+    Claim(ClaimId),
+    /// Of a newer version, perhaps.
+    Unknown,
+}
+
+impl Due {
+    fn of(path: &Path) -> Self {
+        let Path { key: Key { kind, id }, child } = path;
+        match (kind, child) {
+            (kind, None) if *kind == RUNNER => RunnerId::parse(id).map_or(Self::Unknown, Self::Runner),
+            (kind, None) if *kind == CLAIM => ClaimId::parse(id).map_or(Self::Unknown, Self::Claim),
+            (_, _) => Self::Unknown,
+        }
+    }
+}
 
 /// What a due runner is due for.
 enum Reason {
@@ -40,16 +62,19 @@ impl Control {
         report: &mut RefreshReport,
     ) -> Result<(), Refused> {
         let now = self.now();
-        let due = self.ledger.due(now, AT_MOST).await?;
+        let due = self.store.due(now, AT_MOST).await?;
         report.examined += u32::try_from(due.len()).unwrap_or(u32::MAX);
         let mut ids: Vec<RunnerId> = Vec::new();
-        for item in due {
-            match item {
+        for path in due {
+            match Due::of(&path) {
                 Due::Runner(id) => ids.push(id),
                 Due::Claim(id) => self.heal(&format!("claim {id}"), self.advance(&id).await.map(|_| ())),
+                Due::Unknown => {
+                    tracing::warn!(target: "alert", %path, "something is due that this version does not know, and is left as it is");
+                }
             }
         }
-        let runners: Vec<Runner> = self.ledger.runners(&ids).await?.into_iter().flatten().collect();
+        let runners: Vec<Runner> = self.store.runners(&ids).await?.into_iter().flatten().collect();
         let judged: Vec<(Runner, Reason)> = runners
             .into_iter()
             .filter_map(|runner| {
@@ -105,12 +130,12 @@ impl Control {
     /// Claims that wait are brought further, those that wait longest first.
     pub(super) async fn advance_waiting(&self, record: &PoolRecord) -> Result<(), Refused> {
         let waiting =
-            self.ledger.list_claims(&record.pool.name, WhichClaims::Waiting, Page::first(WAITING)).await?;
+            self.store.list_claims(&record.pool.name, WhichClaims::Waiting, Page::first(WAITING)).await?;
         if waiting.items.is_empty() {
             return Ok(());
         }
         let used = self.pool_record(&record.pool.name).await?.used;
-        let idle = self.ledger.count_runners(&record.pool.name, StateName::Idle, 1).await?;
+        let idle = self.store.count_runners(&record.pool.name, StateName::Idle, 1).await?;
         let room = idle > 0 || used < record.pool.rules.max || self.has_one_on_its_way(&record.pool).await?;
         for claim in waiting.items.iter().filter(|claim| room || !claim.waits_for_room_only()) {
             self.heal(&format!("claim {}", claim.id), self.advance(&claim.id).await.map(|_| ()));
@@ -237,7 +262,7 @@ impl Control {
 
     async fn look_later(&self, pool: &Pool, runner: &Runner) -> Result<bool, Refused> {
         if let Some(at) = next_look(runner, &pool.rules.limits, self.now()) {
-            self.ledger.look_again(runner, at).await?;
+            self.store.look_again(runner, at).await?;
         }
         Ok(false)
     }
@@ -290,7 +315,7 @@ impl Surplus {
         }
         if !self.left.contains_key(&pool.name) {
             let enough = pool.rules.min_idle.saturating_add(self.due);
-            let idle = control.ledger.count_runners(&pool.name, StateName::Idle, enough).await?;
+            let idle = control.store.count_runners(&pool.name, StateName::Idle, enough).await?;
             self.left.insert(pool.name.clone(), idle.saturating_sub(pool.rules.min_idle));
         }
         let left = self.left.entry(pool.name.clone()).or_default();

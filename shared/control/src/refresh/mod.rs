@@ -6,9 +6,10 @@ mod top_up;
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::ports::ledger::{PoolRecord, RefreshMemory};
 use crate::refused::Refused;
 use motorpool_domain::Timestamp;
+use motorpool_domain::pool::PoolRecord;
+use motorpool_domain::refresh::RefreshMemory;
 use motorpool_wire::api::RefreshReport;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +25,9 @@ impl Control {
     pub async fn refresh(&self, caller: &Caller, wish: SweepWish) -> Result<RefreshReport, Refused> {
         caller.must_be_operator("refresh")?;
         let now = self.now();
-        let memory = self.ledger.refresh_memory().await?;
+        let memory = self.store.refresh_memory().await?;
         let listening_since = self.listening_since(memory, now);
-        let pools = self.ledger.pools().await?;
+        let pools = self.store.pools().await?;
         let mut report = RefreshReport::default();
         self.due_pass(&pools, listening_since, &mut report).await?;
         for record in &pools {
@@ -34,7 +35,7 @@ impl Control {
             self.heal(&pool, self.advance_waiting(record).await);
             self.heal(&pool, self.top_up(record, &mut report).await);
         }
-        let last_sweep_at = memory.map_or(Timestamp::from_millis(0), |memory| memory.last_sweep_at);
+        let RefreshMemory { last_sweep_at, rev, .. } = memory.unwrap_or_default();
         let sweep_due = now.since(last_sweep_at) >= self.settings.sweep;
         if wish == SweepWish::Now || sweep_due {
             self.sweep(&pools, &mut report).await?;
@@ -45,21 +46,18 @@ impl Control {
             last_sweep_at: if report.swept { now } else { last_sweep_at },
             // An outage of ours: who comes back when it is over has the same time for it as ever.
             listening_since: if report.braked { now } else { listening_since },
+            rev,
         };
-        self.ledger.put_refresh_memory(&memory).await?;
+        self.store.put_refresh_memory(&memory).await?;
         Ok(report)
     }
 
     /// For a control plane that is one process, when it starts: heartbeats that could not arrive while it was away were not missed.
     pub async fn begin_listening(&self) -> Result<(), Refused> {
         let now = self.now();
-        let last_sweep_at = self
-            .ledger
-            .refresh_memory()
-            .await?
-            .map_or(Timestamp::from_millis(0), |memory| memory.last_sweep_at);
-        let memory = RefreshMemory { last_pass_at: now, last_sweep_at, listening_since: now };
-        Ok(self.ledger.put_refresh_memory(&memory).await?)
+        let memory = self.store.refresh_memory().await?.unwrap_or_default();
+        let memory = RefreshMemory { last_pass_at: now, listening_since: now, ..memory };
+        Ok(self.store.put_refresh_memory(&memory).await?)
     }
 
     /// Heartbeats that could not arrive were not missed: after a gap between passes, silence is counted from now.

@@ -3,10 +3,11 @@
 
 use crate::control::Control;
 use crate::ports::backend::Machine;
-use crate::ports::ledger::{Page, PoolRecord, WhichClaims};
 use crate::refused::{Refused, chain};
+use crate::store::{Page, WhichClaims};
 use motorpool_domain::Actor;
 use motorpool_domain::pool::Pool;
+use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::runner::{Presence, Removal, Runner, RunnerEvent, RunnerState};
 use motorpool_wire::api::RefreshReport;
 use std::collections::HashSet;
@@ -36,7 +37,7 @@ impl Control {
     /// For a queue that was lost as a whole, as the in-process one is at each start.
     pub async fn announce_all_idle(&self) -> Result<u32, Refused> {
         let mut announced = 0;
-        for record in self.ledger.pools().await? {
+        for record in self.store.pools().await? {
             for runner in self.all_runners(&record.pool).await? {
                 if runner.state == RunnerState::Idle {
                     self.announce(&runner).await?;
@@ -69,7 +70,7 @@ impl Control {
         }
         // A slot and its runner are written in one transaction, so this can only be a change made while counting, or a bug.
         let listed = u32::try_from(runners.len()).unwrap_or(u32::MAX);
-        let used = self.ledger.pool(&pool.name).await?.map_or(0, |record| record.used);
+        let used = self.store.pool(&pool.name).await?.map_or(0, |record| record.used);
         if listed != record.used && listed != used {
             tracing::warn!(target: "alert", pool = %pool.name, listed, used, "the slot counter differs from the runners listed");
         }
@@ -91,7 +92,7 @@ impl Control {
         };
         let mut known = HashSet::new();
         for machine in &machines {
-            let record = self.ledger.runner(&machine.runner).await?;
+            let record = self.store.runner(&machine.runner).await?;
             match whose(machine, record.as_ref()) {
                 Whose::Known => {
                     known.insert(machine.runner.clone());
@@ -121,7 +122,7 @@ impl Control {
     async fn sweep_claims(&self, pool: &Pool) -> Result<(), Refused> {
         let mut page = Page::first(PAGE);
         loop {
-            let listed = self.ledger.list_claims(&pool.name, WhichClaims::Open, page).await?;
+            let listed = self.store.list_claims(&pool.name, WhichClaims::Open, page).await?;
             for claim in &listed.items {
                 self.heal(&format!("claim {}", claim.id), self.advance(&claim.id).await.map(|_| ()));
             }
@@ -136,7 +137,7 @@ impl Control {
         let mut all = Vec::new();
         let mut page = Page::first(PAGE);
         loop {
-            let listed = self.ledger.list_runners(&pool.name, None, page).await?;
+            let listed = self.store.list_runners(&pool.name, None, page).await?;
             all.extend(listed.items);
             match listed.next {
                 Some(after) => page = Page { at_most: PAGE, after: Some(after) },

@@ -1,8 +1,9 @@
 //! Keeps `min_idle` runners ready: launches what is missing, counting those that are on their way.
 
 use crate::control::Control;
-use crate::ports::ledger::{Page, PoolRecord};
 use crate::refused::Refused;
+use crate::store::Page;
+use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::runner::StateName;
 use motorpool_wire::api::RefreshReport;
 
@@ -19,10 +20,10 @@ impl Control {
         let wanted = pool.rules.min_idle;
         // The slots are read before the counts: whoever launches meanwhile changes them, and the rest is left to the next pass.
         let mut record = self.pool_record(&pool.name).await?;
-        let idle = self.ledger.count_runners(&pool.name, StateName::Idle, wanted).await?;
-        let resetting = self.ledger.count_runners(&pool.name, StateName::Resetting, wanted).await?;
+        let idle = self.store.count_runners(&pool.name, StateName::Idle, wanted).await?;
+        let resetting = self.store.count_runners(&pool.name, StateName::Resetting, wanted).await?;
         let created = self
-            .ledger
+            .store
             .list_runners(&pool.name, Some(StateName::Created), Page::first(pool.rules.max))
             .await?;
         let spare = created.items.iter().filter(|runner| runner.state.hold().is_none()).count();

@@ -1,10 +1,14 @@
 //! A claim: a workflow's hold on N runners. What may become of it is decided here and in `progress`.
 
 mod progress;
+mod record;
+mod repeated;
 mod turn;
 mod why;
 
 pub use progress::{Assessment, MemberSeen, Progress, assess, left_over, progress};
+pub use record::{CLAIM, ClaimName, OPEN, SHORT, STARTING, ended_claims, open_claims};
+pub use repeated::taken_before;
 pub use turn::{is_its_turn, lacked_before};
 pub use why::why;
 

@@ -3,9 +3,11 @@
 mod change;
 mod ec2;
 mod grace;
+mod record;
 
 pub use change::{Moved, PoolChange, decide_change, launches_as_before, next_rev};
 pub use ec2::{Architecture, Download, Ec2Rules};
+pub use record::{POOL, POOLS, PoolRecord, PoolShortage, SHORTAGE};
 
 use crate::ci::CiBinding;
 use crate::ids::PoolName;

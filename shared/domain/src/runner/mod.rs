@@ -7,6 +7,7 @@ mod event;
 mod joining;
 mod launching;
 mod liveness;
+mod record;
 
 pub use announced::{Announced, announced};
 pub use decide::{Change, Decision, Refusal, decide};
@@ -18,6 +19,7 @@ pub use launching::{
     run_from,
 };
 pub use liveness::{Look, look, next_look, overdue};
+pub use record::{ANNOUNCED, FOR_NOBODY, RUNNER, SEEN, ended_runners, live_runners, state_prefix};
 
 use crate::ci::Registration;
 use crate::ids::{ClaimId, Epoch, LaunchId, PoolName, RunnerId, TaskId};

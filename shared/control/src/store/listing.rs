@@ -1,0 +1,181 @@
+//! Which stretch of which list a page is, and how the place where it ended is handed out and read back. It reads no list.
+
+use super::claim::WhichClaims;
+use super::log::LOG;
+use crate::ports::ledger::{LedgerError, Span};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use motorpool_domain::claim::{OPEN, SHORT, STARTING, ended_claims, open_claims};
+use motorpool_domain::runner::{FOR_NOBODY, StateName, ended_runners, live_runners, state_prefix};
+use motorpool_domain::{ClaimId, PoolName, RunnerId};
+
+/// How much of a listing, and from where on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    pub at_most: u32,
+    pub after: Option<String>,
+}
+
+impl Page {
+    pub fn first(at_most: u32) -> Self {
+        Self { at_most, after: None }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed<T> {
+    pub items: Vec<T>,
+    /// Where the next page begins; nothing after the last.
+    pub next: Option<String>,
+}
+
+/// What comes before and after every character of an id.
+const BEFORE_ALL: &str = "!";
+const AFTER_ALL: &str = "~";
+const ENDED: &str = "ended#";
+
+pub(super) fn whole(list: &str) -> Span {
+    span(list.to_owned(), "", None)
+}
+
+/// What begins with `prefix`, behind `position` if there is one.
+fn span(list: String, prefix: &str, position: Option<&str>) -> Span {
+    let low = match position {
+        Some(position) => format!("{prefix}{position}{BEFORE_ALL}"),
+        None => format!("{prefix}{BEFORE_ALL}"),
+    };
+    Span { list, low, high: format!("{prefix}{AFTER_ALL}") }
+}
+
+pub(super) fn runner_span(
+    pool: &PoolName,
+    state: Option<StateName>,
+    page: &Page,
+) -> Result<Span, LedgerError> {
+    let after = decode(page)?;
+    let position = after.as_deref();
+    match state {
+        None => {
+            let good = |text: &str| text.split_once('#').is_some_and(|(s, id)| is_live(s) && is_runner(id));
+            Ok(span(live_runners(pool), "", checked(position, page, good)?))
+        }
+        Some(StateName::Terminated) => {
+            let good = |text: &str| text.split_once('#').is_some_and(|(at, id)| is_time(at) && is_runner(id));
+            Ok(span(ended_runners(pool), "", checked(position, page, good)?))
+        }
+        Some(state) => {
+            let prefix = state_prefix(state);
+            let position = match position {
+                None => None,
+                Some(text) => Some(text.strip_prefix(&prefix).ok_or_else(|| bad(page))?),
+            };
+            Ok(span(live_runners(pool), &prefix, checked(position, page, is_runner)?))
+        }
+    }
+}
+
+/// The stretches to read one after the other; those that stand together are merged by age.
+pub(super) fn claim_spans(
+    pool: &PoolName,
+    which: WhichClaims,
+    page: &Page,
+) -> Result<Vec<Vec<Span>>, LedgerError> {
+    let after = decode(page)?;
+    let (in_open, in_ended) = match after.as_deref() {
+        None => (None, None),
+        Some(text) => match (text.strip_prefix(OPEN), text.strip_prefix(ENDED)) {
+            (None, None) => return Err(bad(page)),
+            (in_open, in_ended) => {
+                (checked(in_open, page, is_claim_age)?, checked(in_ended, page, is_claim_age)?)
+            }
+        },
+    };
+    let [short, starting, open] =
+        [SHORT, STARTING, OPEN].map(|prefix| span(open_claims(pool), prefix, in_open));
+    let ended = span(ended_claims(pool), "", in_ended);
+    match which {
+        WhichClaims::Short if in_ended.is_none() => Ok(vec![vec![short]]),
+        WhichClaims::Waiting if in_ended.is_none() => Ok(vec![vec![short, starting]]),
+        WhichClaims::Open if in_ended.is_none() => Ok(vec![vec![short, starting, open]]),
+        WhichClaims::Short | WhichClaims::Waiting | WhichClaims::Open => Err(bad(page)),
+        WhichClaims::All if in_ended.is_none() => Ok(vec![vec![short, starting, open], vec![ended]]),
+        WhichClaims::All => Ok(vec![vec![ended]]),
+    }
+}
+
+/// The name of the log entry behind which this page begins.
+pub(super) fn log_position(page: &Page) -> Result<Option<String>, LedgerError> {
+    let after = decode(page)?;
+    let good = |text: &str| {
+        let rest = text.strip_prefix(LOG).and_then(|rest| rest.split_once('#'));
+        rest.is_some_and(|(at, which)| {
+            is_time(at)
+                && which.len() <= 40
+                && which.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
+        })
+    };
+    Ok(checked(after.as_deref(), page, good)?.map(str::to_owned))
+}
+
+/// Where the reader of a listing of claims is, who found a claim at `sort` of its list: the claim may have moved on since.
+pub(super) fn claim_position_at(sort: &str) -> String {
+    match [SHORT, STARTING, OPEN].iter().find_map(|prefix| sort.strip_prefix(prefix)) {
+        Some(age) => format!("{OPEN}{age}"),
+        None => format!("{ENDED}{sort}"),
+    }
+}
+
+/// How many to read for `page`: one more than it shows, so that it is known whether another follows.
+pub(super) fn to_read(page: &Page) -> usize {
+    shown(page).saturating_add(1)
+}
+
+/// `items` as the page shows them, with the place where it ended if more follow.
+pub(super) fn cut<T>(mut items: Vec<T>, page: &Page, position: impl Fn(&T) -> String) -> Listed<T> {
+    let more = items.len() > shown(page);
+    items.truncate(shown(page));
+    let next = items.last().filter(|_| more).map(|last| URL_SAFE_NO_PAD.encode(position(last)));
+    Listed { items, next }
+}
+
+/// A page of nothing would never come to an end.
+fn shown(page: &Page) -> usize {
+    usize::try_from(page.at_most).unwrap_or(usize::MAX).max(1)
+}
+
+fn decode(page: &Page) -> Result<Option<String>, LedgerError> {
+    let Some(token) = &page.after else { return Ok(None) };
+    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| bad(page))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| bad(page))
+}
+
+fn checked<'a>(
+    position: Option<&'a str>,
+    page: &Page,
+    good: impl Fn(&str) -> bool,
+) -> Result<Option<&'a str>, LedgerError> {
+    match position {
+        Some(text) if !good(text) => Err(bad(page)),
+        position => Ok(position),
+    }
+}
+
+fn bad(page: &Page) -> LedgerError {
+    LedgerError::BadPage { after: page.after.iter().flat_map(|token| token.chars().take(100)).collect() }
+}
+
+fn is_live(state: &str) -> bool {
+    StateName::ALL.iter().any(|name| name.live() && name.as_str() == state)
+}
+
+fn is_runner(id: &str) -> bool {
+    RunnerId::parse(id.strip_prefix(FOR_NOBODY).unwrap_or(id)).is_ok()
+}
+
+fn is_time(at: &str) -> bool {
+    (15..=20).contains(&at.len()) && at.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_claim_age(age: &str) -> bool {
+    age.split_once('#').is_some_and(|(at, id)| is_time(at) && ClaimId::parse(id).is_ok())
+}
