@@ -1,15 +1,11 @@
-//! The ledger's adapters: DynamoDB (AWS or embedded) and in memory. It decides nothing: `domain` does.
+//! The ledger's adapters: SQLite, DynamoDB and in memory, behind one port. They know no kind of record, and decide nothing.
 
-mod aws;
-pub mod dynamo;
-pub mod embedded;
-mod keys;
-mod listing;
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
 pub mod memory;
-mod places;
-mod repeats;
-pub mod table;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
-pub use aws::create_table_on_aws;
-pub use dynamo::DynamoLedger;
+#[cfg(feature = "dynamodb")]
+pub use dynamodb::{DynamoLedger, create_table_on_aws};
 pub use memory::MemoryLedger;
