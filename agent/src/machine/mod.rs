@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use motorpool_domain::runner::{Notice, TaskOutcome};
 use motorpool_domain::{RunnerId, TaskId};
-use motorpool_wire::agent::{RegistrationAnswer, SyncAnswer, SyncRequest};
+use motorpool_wire::agent::{Protocol, RegistrationAnswer, SyncAnswer, SyncRequest};
 
 use crate::clock::BootInstant;
 use contact::Contact;
@@ -336,6 +336,7 @@ impl Machine {
         }
         let Settings { runner, boot_id, agent_version, seed: _, first_contact_by: _ } = &self.settings;
         effects.push(Effect::Sync(SyncRequest {
+            protocol: Protocol::OURS,
             runner: runner.clone(),
             epoch: self.memory.epoch,
             boot_id: boot_id.clone(),

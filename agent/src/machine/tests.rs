@@ -5,7 +5,7 @@ use std::time::Duration;
 use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::{StateName, TaskOutcome, TaskResult};
 use motorpool_domain::{Epoch, Label, RunnerId, TaskId};
-use motorpool_wire::agent::{SyncAnswer, SyncRequest, TaskKind, TaskOrder};
+use motorpool_wire::agent::{Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
 
 use super::*;
 
@@ -27,6 +27,7 @@ pub(super) fn settings(seed: u64) -> Settings {
 
 pub(super) fn answer(task: Option<TaskOrder>) -> SyncAnswer {
     SyncAnswer {
+        protocol: Protocol::OURS,
         epoch: Epoch(1),
         state: StateName::Running,
         task,

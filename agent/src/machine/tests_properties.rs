@@ -70,6 +70,7 @@ fn answers() -> impl Strategy<Value = SyncAnswer> {
     let next = prop_oneof![Just(0_u64), 500..60_000_u64, Just(u64::MAX)];
     (1..4_u64, proptest::option::weighted(0.7, orders()), end, any::<bool>(), in_ms(), in_ms(), next)
         .prop_map(|(epoch, task, end, kept, threshold_in_ms, fence_in_ms, next_sync_in_ms)| SyncAnswer {
+            protocol: motorpool_wire::agent::Protocol::OURS,
             epoch: Epoch(epoch),
             state: StateName::Running,
             task,

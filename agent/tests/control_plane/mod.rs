@@ -21,7 +21,8 @@ use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::{StateName, TaskOutcome};
 use motorpool_domain::{Epoch, Label, PoolName, TaskId};
 use motorpool_wire::agent::{
-    BootstrapAnswer, BootstrapRequest, RegistrationRequest, SyncAnswer, SyncRequest, TaskKind, TaskOrder,
+    BootstrapAnswer, BootstrapRequest, Protocol, RegistrationRequest, SyncAnswer, SyncRequest, TaskKind,
+    TaskOrder,
 };
 use motorpool_wire::error::{ErrorBody, ErrorCode, ErrorEnvelope};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -103,6 +104,7 @@ impl Plan {
             Goal::Run | Goal::Clean | Goal::End | Goal::Gone | Goal::Outage | Goal::Silence => None,
         };
         SyncAnswer {
+            protocol: Protocol::OURS,
             epoch: Epoch(1),
             state: StateName::Running,
             task,

@@ -1,7 +1,8 @@
 //! The doorbell of a control plane in one process: who waits for a runner or a claim is woken when it changes. A ring that nobody
 //! waits for is forgotten; memory follows the number of those who wait.
 
-use motorpool_control::ports::doorbell::{Bell, Doorbell};
+use motorpool_control::ports::doorbell::Doorbell;
+use motorpool_domain::record::Key;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tokio::sync::watch;
 
 #[derive(Debug)]
 pub struct Bells {
-    hung: Mutex<HashMap<Bell, Hung>>,
+    hung: Mutex<HashMap<Key, Hung>>,
     closed: watch::Sender<bool>,
 }
 
@@ -24,7 +25,7 @@ struct Hung {
 #[derive(Debug)]
 pub struct Listening {
     bells: Arc<Bells>,
-    bell: Bell,
+    bell: Key,
     rings: watch::Receiver<()>,
     closed: watch::Receiver<bool>,
 }
@@ -45,7 +46,7 @@ impl Default for Bells {
 }
 
 impl Bells {
-    pub fn listen(self: &Arc<Self>, bell: Bell) -> Listening {
+    pub fn listen(self: &Arc<Self>, bell: Key) -> Listening {
         let mut hung = self.hung();
         let entry =
             hung.entry(bell.clone()).or_insert_with(|| Hung { rings: watch::Sender::new(()), listeners: 0 });
@@ -64,14 +65,14 @@ impl Bells {
         self.hung().len()
     }
 
-    fn hung(&self) -> MutexGuard<'_, HashMap<Bell, Hung>> {
+    fn hung(&self) -> MutexGuard<'_, HashMap<Key, Hung>> {
         // Nothing panics while it is held, and a half-done change of it would only cost a wake-up.
         self.hung.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Doorbell for Bells {
-    fn ring(&self, bell: Bell) {
+    fn ring(&self, bell: Key) {
         if let Some(hung) = self.hung().get(&bell) {
             hung.rings.send_replace(());
         }

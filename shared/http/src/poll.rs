@@ -60,15 +60,16 @@ where
 mod tests {
     use super::*;
     use crate::bells::Bells;
-    use motorpool_control::ports::doorbell::{Bell, Doorbell};
+    use motorpool_control::ports::doorbell::Doorbell;
     use motorpool_domain::ClaimId;
+    use motorpool_domain::record::Key;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     const NEVER: Duration = Duration::from_secs(600);
 
-    fn bell() -> Bell {
-        Bell::Claim(ClaimId::parse("c-1").unwrap())
+    fn bell() -> Key {
+        Key::from(&ClaimId::parse("c-1").unwrap())
     }
 
     #[tokio::test]

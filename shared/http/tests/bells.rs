@@ -1,7 +1,8 @@
 //! The bells: no ring is lost, everybody who listens is woken, and nothing stays behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
-use motorpool_control::ports::doorbell::{Bell, Doorbell};
+use motorpool_control::ports::doorbell::Doorbell;
+use motorpool_domain::record::Key;
 use motorpool_domain::{ClaimId, RunnerId};
 use motorpool_http::Bells;
 use motorpool_http::bells::Woken;
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 const NEVER: Duration = Duration::from_secs(600);
 
-fn claim(name: &str) -> Bell {
-    Bell::Claim(ClaimId::parse(name).unwrap())
+fn claim(name: &str) -> Key {
+    Key::from(&ClaimId::parse(name).unwrap())
 }
 
 #[tokio::test]
@@ -29,7 +30,7 @@ async fn other_bells_are_not_heard() {
     let bells = Arc::new(Bells::default());
     let mut listening = bells.listen(claim("c-1"));
     bells.ring(claim("c-2"));
-    bells.ring(Bell::Runner(RunnerId::parse("c-1").unwrap()));
+    bells.ring(Key::from(&RunnerId::parse("c-1").unwrap()));
     assert_eq!(listening.rung(Duration::ZERO).await, Woken::Silent);
 }
 

@@ -96,7 +96,6 @@ async fn refuse_12_nobody_sets_what_is_not_his_to_set() {
         ("/provision", r#"{"workflow":"w","pool":"p","#),
         ("/release", r#"{"workflow":"w","#),
         ("/runners", r#"{"runner_id":"mac-01","pool":"p","#),
-        ("/sync", r#"{"runner":"mac-01","epoch":1,"boot_id":"b","agent_version":"1","#),
     ];
     for (path, start) in bodies {
         for field in ["\"state\":\"idle\"", "\"token\":\"x\"", "\"token_sha256\":\"x\"", "\"kept\":true"] {
@@ -112,6 +111,17 @@ async fn refuse_12_nobody_sets_what_is_not_his_to_set() {
         ("/runners", bodies[2].1, "\"epoch\":7"),
     ] {
         send(&router, post(path, format!("{start}{field}}}"))).await.refused(400, InvalidRequest);
+    }
+}
+
+/// An agent of the next version may say more than this one knows: what is unknown is ignored, and so sets nothing.
+#[test]
+fn refuse_12_what_an_agent_says_beyond_the_protocol_sets_nothing() {
+    let known = r#"{"runner":"mac-01","epoch":1,"boot_id":"b","agent_version":"1""#;
+    let plain: SyncRequest = serde_json::from_str(&format!("{known}}}")).unwrap();
+    for field in ["\"state\":\"idle\"", "\"token\":\"x\"", "\"token_sha256\":\"x\"", "\"kept\":true"] {
+        let more: SyncRequest = serde_json::from_str(&format!("{known},{field}}}")).unwrap();
+        assert_eq!(more, plain, "{field}");
     }
 }
 

@@ -14,8 +14,9 @@ use async_trait::async_trait;
 use motorpool_control::ports::backend::{
     Backend, BackendError, Backends, LaunchError, LaunchOrder, Machine, OwnedMachines,
 };
-use motorpool_control::ports::ledger::{Ledger, Page};
+use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::{Queue, QueueError, QueueName, Receipt, Received};
+use motorpool_control::store::{Page, Store};
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::runner::{Presence, Runner, RunnerState, StateName};
 use motorpool_domain::{PoolName, RunnerId};
@@ -115,7 +116,7 @@ impl Queue for Queues {
 
 struct Scene {
     site: Site,
-    ledger: Arc<dyn Ledger>,
+    store: Store,
     door: Arc<Door>,
 }
 
@@ -129,7 +130,7 @@ impl Scene {
             .with(BackendKind::BareMetal, Arc::new(OwnedMachines));
         let queue = Arc::new(Queues(Arc::clone(&door), InProcessQueue::default()));
         let site = site_on(Arc::clone(&ledger), queue, backends, HttpLimits::default());
-        Self { site, ledger, door }
+        Self { site, store: Store::new(ledger), door }
     }
 
     async fn put(&self, pool: &str, settings: Value) {
@@ -154,7 +155,7 @@ impl Scene {
         let name = PoolName::parse("small").unwrap();
         eventually(async || {
             for state in [None, Some(StateName::Terminated)] {
-                let listed = self.ledger.list_runners(&name, state, Page::first(10)).await.unwrap();
+                let listed = self.store.list_runners(&name, state, Page::first(10)).await.unwrap();
                 if let Some(runner) = listed.items.into_iter().find(&expected) {
                     return Some(runner);
                 }
@@ -216,7 +217,7 @@ async fn a_release_goes_on_to_its_end() {
     for id in &claims[..2] {
         let id = motorpool_domain::ClaimId::parse(id.clone()).unwrap();
         eventually(async || {
-            let claim = scene.ledger.claim(&id).await.unwrap().unwrap();
+            let claim = scene.store.claim(&id).await.unwrap().unwrap();
             (claim.state.as_str() == "released").then_some(())
         })
         .await;

@@ -1,4 +1,7 @@
 //! The agent's protocol: bootstrap and sync. Deadlines travel as durations, counted by the agent from the moment it sent the request.
+//!
+//! An update reaches the control plane and its agents one after the other: each accepts a protocol that is one version apart, and ignores fields
+//! that it does not know.
 
 use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::{Notice, StateName, TaskResult};
@@ -6,9 +9,30 @@ use motorpool_domain::{Epoch, Label, PoolName, RunnerId, TaskId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// Which version of this protocol a message is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Protocol(pub u32);
+
+impl Protocol {
+    /// Of this code. The first was not told in messages.
+    pub const OURS: Self = Self(2);
+
+    /// Whether both sides understand enough of each other to work together during an update.
+    pub fn understands(self, other: Self) -> bool {
+        self.0.abs_diff(other.0) <= 1
+    }
+}
+
+/// Of a message that does not say.
+impl Default for Protocol {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
 /// The agent makes its own token, and redeems its launch secret with that token's hash.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct BootstrapRequest {
     #[schema(value_type = String)]
     pub runner: RunnerId,
@@ -35,8 +59,10 @@ pub struct BootstrapAnswer {
 
 /// Who the agent is, and what it observes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct SyncRequest {
+    #[schema(value_type = u32)]
+    #[serde(default)]
+    pub protocol: Protocol,
     #[schema(value_type = String)]
     pub runner: RunnerId,
     #[schema(value_type = u64)]
@@ -69,6 +95,9 @@ pub struct SyncRequest {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SyncAnswer {
+    #[schema(value_type = u32)]
+    #[serde(default)]
+    pub protocol: Protocol,
     /// The present epoch. An agent with an older one forgets its results, and goes on with this.
     #[schema(value_type = u64)]
     pub epoch: Epoch,
@@ -88,7 +117,6 @@ pub struct SyncAnswer {
 
 /// An agent that was told to register asks for what its runner program needs, each time before that begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct RegistrationRequest {
     #[schema(value_type = String)]
     pub runner: RunnerId,

@@ -9,7 +9,7 @@ use crate::to_its_end::to_its_end;
 use axum::Json;
 use axum::extract::State;
 use motorpool_control::Synced;
-use motorpool_control::ports::doorbell::Bell;
+use motorpool_domain::record::Key;
 use motorpool_wire::agent::{
     BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncAnswer, SyncRequest,
 };
@@ -46,7 +46,7 @@ pub(super) async fn sync(
     Body(request): Body<SyncRequest>,
 ) -> Answer<SyncAnswer> {
     let wait = Duration::from_millis(request.wait_ms).min(app.limits.sync_hold);
-    let listening = app.bells.listen(Bell::Runner(request.runner.clone()));
+    let listening = app.bells.listen(Key::from(&request.runner));
     let patience = Patience { wait, recheck: wait, margin: app.limits.request };
     let answer = long_poll(listening, patience, || async {
         let (control, token, request) = (Arc::clone(&app.control), token.clone(), request.clone());

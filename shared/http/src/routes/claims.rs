@@ -11,7 +11,7 @@ use crate::to_its_end::to_its_end;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use motorpool_control::ports::doorbell::Bell;
+use motorpool_domain::record::Key;
 use motorpool_domain::{ClaimId, PoolName};
 use motorpool_wire::api::{ClaimRequest, ClaimView, ClaimsPage, ProvisionRequest, ReleaseRequest, WhyView};
 use serde::Deserialize;
@@ -93,7 +93,7 @@ pub(super) async fn follow(
             "ask again when the answer comes, as often as you like",
         ));
     }
-    let listening = app.bells.listen(Bell::Claim(claim.clone()));
+    let listening = app.bells.listen(Key::from(&claim));
     let wait = wait.min(app.limits.claim_hold);
     let patience = Patience { wait, recheck: app.limits.recheck, margin: app.limits.request };
     let view = long_poll(listening, patience, || async {
