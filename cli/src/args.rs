@@ -51,6 +51,8 @@ pub(crate) enum Verb {
     Refresh(RefreshArgs),
     /// Show what happened to a runner, a claim or a pool: who, what, from, to, why
     Audit(AuditArgs),
+    /// Copy the embedded ledger of a `serve` on this host, which may be running
+    Backup(BackupArgs),
     /// Check the server, the token and the pools, and say what to do
     Doctor(DoctorArgs),
     /// Make a new team token, and the line for it in pools.toml
@@ -129,6 +131,16 @@ pub(crate) struct ServeArgs {
     /// What the names of the queues on SQS begin with; each is made when it is missing
     #[arg(long, env = "MOTORPOOL_QUEUE_PREFIX", default_value = "motorpool", value_name = "PREFIX", help_heading = ON_AWS)]
     pub(crate) queue_prefix: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// Where to write the copy; it must not be there yet
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The data directory of the server
+    #[arg(long, default_value = DATA_DIR, value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

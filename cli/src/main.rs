@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Verb::Agent(args) => return motorpool_agent::cli::main(args, vec!["agent".into()]),
         Verb::Completions(args) => verbs::completions::run(args),
         Verb::Man(args) => verbs::man::run(args),
+        Verb::Backup(args) => told(verbs::backup::run(args), json),
         Verb::Token => told(Ok(verbs::token::run()), json),
         Verb::Serve(args) => block_on(serve::run(args)),
         Verb::Demo(args) => block_on(demo::run(args)),

@@ -2,6 +2,7 @@
 
 mod apply;
 pub(crate) mod audit;
+pub(crate) mod backup;
 pub(crate) mod claim;
 pub(crate) mod claims;
 pub(crate) mod completions;

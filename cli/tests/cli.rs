@@ -28,6 +28,7 @@ const VERBS: &[&[&str]] = &[
     &["why"],
     &["refresh"],
     &["audit"],
+    &["backup"],
     &["doctor"],
     &["token"],
     &["completions"],

@@ -14,7 +14,7 @@ use motorpool_domain::pool::BackendKind;
 use motorpool_domain::spec::Spec;
 use motorpool_http::auth::sha256;
 use motorpool_http::{Bells, Gate, HttpState};
-use motorpool_ledger::DynamoLedger;
+use motorpool_ledger::dynamodb::DynamoLedger;
 use motorpool_queues::SqsQueues;
 use secrecy::ExposeSecret;
 use std::sync::Arc;

@@ -4,7 +4,9 @@
 use crate::errors::Failure;
 use rand::Rng;
 use secrecy::SecretString;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, OpenOptions};
+#[cfg(feature = "aws")]
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use std::path::{Path, PathBuf};
 const ADMIN_TOKEN: &str = "admin-token";
 const SERVER_SECRET: &str = "server-secret";
 const SITE: &str = "site";
+#[cfg(feature = "aws")]
 const LOCK: &str = "serve.lock";
 const ADMIN_TOKEN_VARIABLE: &str = "MOTORPOOL_ADMIN_TOKEN";
 /// A shorter one could be guessed.
@@ -71,6 +74,7 @@ impl DataDir {
     }
 
     /// Held by one serve at a time, as long as the file is open. Nothing if another has it.
+    #[cfg(feature = "aws")]
     pub(super) fn lock(&self) -> Result<Option<File>, Failure> {
         let path = self.0.join(LOCK);
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);

@@ -20,6 +20,7 @@ use data_dir::DataDir;
 use listener::Listener;
 use motorpool_control::ports::clock::SystemClock;
 use motorpool_control::ports::entropy::SystemEntropy;
+use motorpool_control::store::Store;
 use motorpool_control::{Control, Parts, Settings};
 use motorpool_http::auth::sha256;
 use motorpool_http::{Bells, Gate, HttpLimits, HttpState};
@@ -39,7 +40,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         stores::open(&args, &data, file.pools.keys()).await?;
     let listener = Listener::bind(&args).await?;
 
-    let known = ledger.pools().await.map_err(|error| Failure::failed(chain(&error), "see the log above"))?;
+    let known = Store::new(Arc::clone(&ledger))
+        .pools()
+        .await
+        .map_err(|error| Failure::failed(chain(&error), "see the log above"))?;
     let place = backends::Place {
         args: &args,
         data: &data,
@@ -69,6 +73,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
             tracing::info!(announced, "the idle runners are announced");
         }
         // Those queues are still what they were.
+        #[cfg(feature = "aws")]
         Stored::OnAws { .. } => {}
     }
 

@@ -1,8 +1,9 @@
 //! Calls refresh again and again, and clears what has expired from the embedded ledger.
 
 use crate::serve::stores::Place;
+use motorpool_control::ports::clock::{Clock, SystemClock};
 use motorpool_control::{Caller, Control, SweepWish};
-use motorpool_ledger::embedded::EmbeddedEngine;
+use motorpool_ledger::sqlite::{SqliteLedger, Swept};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -15,8 +16,9 @@ pub(super) struct Ticker {
     stop: watch::Sender<()>,
 }
 
-/// Expired entries are hidden anyway: clearing them is housekeeping.
-const CLEAR_EVERY: Duration = Duration::from_secs(3600);
+/// Nobody looks at expired entries: clearing them is housekeeping, a part of the ledger at a time.
+const CLEAR_EVERY: Duration = Duration::from_secs(60);
+const CLEAR_AT_ONCE: usize = 2_000;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Every {
@@ -43,8 +45,9 @@ pub(super) fn start(control: Arc<Control>, place: Place, every: Every) -> Ticker
                 _ = sweeps.tick() => wish = SweepWish::Now,
                 _ = ticks.tick() => wish = pass(&control, wish).await,
                 _ = clearings.tick() => match &place {
-                    Place::InProcess(engine) => clear(engine).await,
+                    Place::InProcess(ledger) => clear(ledger).await,
                     // DynamoDB does so by itself.
+                    #[cfg(feature = "aws")]
                     Place::OnAws { .. } => {}
                 },
             }
@@ -88,9 +91,11 @@ async fn pass(control: &Control, wish: SweepWish) -> SweepWish {
     }
 }
 
-async fn clear(engine: &EmbeddedEngine) {
-    match engine.sweep_ttl().await {
-        Ok(cleared) => tracing::debug!(cleared, "expired entries are cleared from the ledger"),
+async fn clear(ledger: &SqliteLedger) {
+    match ledger.sweep_expired(SystemClock.now(), CLEAR_AT_ONCE).await {
+        Ok(Swept { looked_at, deleted, ended: _ }) => {
+            tracing::debug!(looked_at, deleted, "expired entries are cleared from the ledger")
+        }
         Err(error) => tracing::warn!(%error, "expired entries could not be cleared from the ledger"),
     }
 }
