@@ -1,15 +1,11 @@
 //! A connector that counts: what goes to AWS, by the operation's name, on its way to whatever answers.
 
-use anyhow::Result;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
     SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
-use motorpool_control::ports::ledger::Ledger;
-use motorpool_ledger::embedded::EmbeddedEngine;
-use motorpool_ledger::{DynamoLedger, create_table_on_aws};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,16 +16,6 @@ pub struct Counting {
 }
 
 type Calls = Arc<Mutex<BTreeMap<String, u32>>>;
-
-/// A new ledger in this engine, with its calls counted.
-pub async fn ledger_in(engine: &EmbeddedEngine) -> Result<(Arc<dyn Ledger>, Counting)> {
-    const TABLE: &str = "motorpool";
-    let counting = Counting::new(engine.http_client());
-    let config = motorpool_aws::emulated("http://embedded.invalid").await;
-    let config = config.into_builder().http_client(counting.clone()).build();
-    create_table_on_aws(&config, TABLE).await?;
-    Ok((Arc::new(DynamoLedger::on_aws(&config, TABLE)), counting))
-}
 
 impl Counting {
     pub fn new(inner: SharedHttpClient) -> Self {

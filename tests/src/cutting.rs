@@ -2,16 +2,10 @@
 //! done by then is done.
 
 use async_trait::async_trait;
-use motorpool_control::ports::ledger::{
-    AllWritten, ClaimGain, ClaimOpening, ClaimWrite, Deleted, Due, IntentsWrite, IntentsWritten, Ledger,
-    LedgerError, Listed, Opened, Page, PoolRecord, PoolWrite, RefreshMemory, RunnerWrite, Subject, Taken,
-    WhichClaims, Written,
-};
-use motorpool_domain::audit::AuditEntry;
-use motorpool_domain::claim::{Claim, ClaimKey};
-use motorpool_domain::ladder::Shortage;
-use motorpool_domain::runner::{Runner, StateName};
-use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, RunnerId, Timestamp, Workflow};
+use motorpool_control::ports::ledger::{Children, Ledger, LedgerError, Placed, Span, Touch};
+use motorpool_control::ports::tx::{Committed, Op, Stored, Tx};
+use motorpool_domain::Timestamp;
+use motorpool_domain::record::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -84,141 +78,43 @@ impl Cutting {
         Self { inner, cuts: Arc::clone(cuts) }
     }
 
-    async fn write<T>(&self, verb: &str, write: impl Future<Output = T>) -> T {
-        self.cuts.pass(format!("before {verb}")).await;
+    async fn write<T>(&self, what: &str, write: impl Future<Output = T>) -> T {
+        self.cuts.pass(format!("before {what}")).await;
         let written = write.await;
-        self.cuts.pass(format!("after {verb}")).await;
+        self.cuts.pass(format!("after {what}")).await;
         written
     }
 }
 
 #[async_trait]
 impl Ledger for Cutting {
-    async fn write_pool(&self, write: PoolWrite<'_>) -> Result<Written<PoolRecord>, LedgerError> {
-        self.write("write_pool", self.inner.write_pool(write)).await
+    async fn get(&self, paths: &[Path]) -> Result<Vec<Option<Stored>>, LedgerError> {
+        self.inner.get(paths).await
     }
 
-    async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {
-        self.inner.pool(name).await
+    async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError> {
+        let kinds: Vec<&str> = tx.ops.iter().map(Op::path).map(|path| path.key.kind.as_str()).collect();
+        self.write(&format!("a commit of {}", kinds.join(", ")), self.inner.commit(tx)).await
     }
 
-    async fn pools(&self) -> Result<Vec<PoolRecord>, LedgerError> {
-        self.inner.pools().await
+    async fn touch(&self, touch: &Touch) -> Result<(), LedgerError> {
+        self.write("a touch", self.inner.touch(touch)).await
     }
 
-    async fn delete_pool(&self, name: &PoolName, seen: u64) -> Result<Deleted, LedgerError> {
-        self.write("delete_pool", self.inner.delete_pool(name, seen)).await
+    async fn list(&self, span: &Span, at_most: usize) -> Result<Vec<Placed>, LedgerError> {
+        self.inner.list(span, at_most).await
     }
 
-    async fn runner(&self, id: &RunnerId) -> Result<Option<Runner>, LedgerError> {
-        self.inner.runner(id).await
+    async fn count(&self, span: &Span, at_most: usize) -> Result<usize, LedgerError> {
+        self.inner.count(span, at_most).await
     }
 
-    async fn runners(&self, ids: &[RunnerId]) -> Result<Vec<Option<Runner>>, LedgerError> {
-        self.inner.runners(ids).await
+    async fn children(&self, of: &Children, at_most: usize) -> Result<Vec<Stored>, LedgerError> {
+        self.inner.children(of, at_most).await
     }
 
-    async fn list_runners(
-        &self,
-        pool: &PoolName,
-        state: Option<StateName>,
-        page: Page,
-    ) -> Result<Listed<Runner>, LedgerError> {
-        self.inner.list_runners(pool, state, page).await
-    }
-
-    async fn count_runners(
-        &self,
-        pool: &PoolName,
-        state: StateName,
-        at_most: u32,
-    ) -> Result<u32, LedgerError> {
-        self.inner.count_runners(pool, state, at_most).await
-    }
-
-    async fn write_runner(&self, write: RunnerWrite<'_>) -> Result<Written<Runner>, LedgerError> {
-        self.write("write_runner", self.inner.write_runner(write)).await
-    }
-
-    async fn write_runners(&self, writes: &[RunnerWrite<'_>]) -> Result<AllWritten, LedgerError> {
-        self.write("write_runners", self.inner.write_runners(writes)).await
-    }
-
-    async fn write_launch_intents(&self, write: IntentsWrite<'_>) -> Result<IntentsWritten, LedgerError> {
-        self.write("write_launch_intents", self.inner.write_launch_intents(write)).await
-    }
-
-    async fn take_idle(&self, claim: ClaimGain<'_>, runner: RunnerWrite<'_>) -> Result<Taken, LedgerError> {
-        self.write("take_idle", self.inner.take_idle(claim, runner)).await
-    }
-
-    async fn heartbeat(&self, id: &RunnerId, epoch: Epoch, at: Timestamp) -> Result<(), LedgerError> {
-        self.write("heartbeat", self.inner.heartbeat(id, epoch, at)).await
-    }
-
-    async fn note_announced(&self, id: &RunnerId, epoch: Epoch, at: Timestamp) -> Result<(), LedgerError> {
-        self.write("note_announced", self.inner.note_announced(id, epoch, at)).await
-    }
-
-    async fn look_again(&self, runner: &Runner, at: Timestamp) -> Result<(), LedgerError> {
-        self.write("look_again", self.inner.look_again(runner, at)).await
-    }
-
-    async fn open_claim(&self, claim: &Claim, opening: ClaimOpening<'_>) -> Result<Opened, LedgerError> {
-        self.write("open_claim", self.inner.open_claim(claim, opening)).await
-    }
-
-    async fn claim(&self, id: &ClaimId) -> Result<Option<Claim>, LedgerError> {
-        self.inner.claim(id).await
-    }
-
-    async fn claim_by_key(&self, key: &ClaimKey) -> Result<Option<Claim>, LedgerError> {
-        self.inner.claim_by_key(key).await
-    }
-
-    async fn claims_of(&self, owner: &Owner, workflow: &Workflow) -> Result<Vec<Claim>, LedgerError> {
-        self.inner.claims_of(owner, workflow).await
-    }
-
-    async fn write_claim(&self, write: ClaimWrite<'_>) -> Result<Written<Claim>, LedgerError> {
-        self.write("write_claim", self.inner.write_claim(write)).await
-    }
-
-    async fn list_claims(
-        &self,
-        pool: &PoolName,
-        which: WhichClaims,
-        page: Page,
-    ) -> Result<Listed<Claim>, LedgerError> {
-        self.inner.list_claims(pool, which, page).await
-    }
-
-    async fn note_shortage(&self, pool: &PoolName, shortage: &Shortage) -> Result<(), LedgerError> {
-        self.write("note_shortage", self.inner.note_shortage(pool, shortage)).await
-    }
-
-    async fn shortages(&self, pool: &PoolName, now: Timestamp) -> Result<Vec<Shortage>, LedgerError> {
-        self.inner.shortages(pool, now).await
-    }
-
-    async fn due(&self, now: Timestamp, at_most: u32) -> Result<Vec<Due>, LedgerError> {
+    async fn due(&self, now: Timestamp, at_most: usize) -> Result<Vec<Path>, LedgerError> {
         self.inner.due(now, at_most).await
-    }
-
-    async fn audit(&self, subject: &Subject, page: Page) -> Result<Listed<AuditEntry>, LedgerError> {
-        self.inner.audit(subject, page).await
-    }
-
-    async fn note(&self, subject: &Subject, entry: &AuditEntry) -> Result<(), LedgerError> {
-        self.write("note", self.inner.note(subject, entry)).await
-    }
-
-    async fn refresh_memory(&self) -> Result<Option<RefreshMemory>, LedgerError> {
-        self.inner.refresh_memory().await
-    }
-
-    async fn put_refresh_memory(&self, memory: &RefreshMemory) -> Result<(), LedgerError> {
-        self.write("put_refresh_memory", self.inner.put_refresh_memory(memory)).await
     }
 
     async fn ping(&self) -> Result<(), LedgerError> {

@@ -1,16 +1,11 @@
 //! Gates: a control plane whose calls to the ledger wait, before each call and before its answer, until the test lets it go on. So two
 //! planes are interleaved call by call, in an order that the test chooses.
 
-use anyhow::Result;
-use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
-    SharedHttpConnector,
-};
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
-use motorpool_control::ports::ledger::Ledger;
-use motorpool_ledger::embedded::EmbeddedEngine;
-use motorpool_ledger::{DynamoLedger, create_table_on_aws};
+use async_trait::async_trait;
+use motorpool_control::ports::ledger::{Children, Ledger, LedgerError, Placed, Span, Touch};
+use motorpool_control::ports::tx::{Committed, Stored, Tx};
+use motorpool_domain::Timestamp;
+use motorpool_domain::record::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +13,12 @@ use std::task::Poll;
 use tokio::sync::watch;
 
 /// A ledger of its own for each of two planes, over the same records; each has its calls wait at its gate.
-pub async fn ledgers_in(engine: &EmbeddedEngine) -> Result<[(Arc<dyn Ledger>, Gate); 2]> {
-    const TABLE: &str = "motorpool";
-    let config = motorpool_aws::emulated("http://embedded.invalid").await;
-    let config = config.into_builder().http_client(engine.http_client()).build();
-    create_table_on_aws(&config, TABLE).await?;
-    let ledger = || {
+pub fn two_over(ledger: &Arc<dyn Ledger>) -> [(Arc<dyn Ledger>, Gate); 2] {
+    let gated = || {
         let gate = Gate::default();
-        let gated = Gated { inner: engine.http_client(), gate: gate.clone() };
-        let config = config.clone().into_builder().http_client(gated).build();
-        (Arc::new(DynamoLedger::on_aws(&config, TABLE)) as Arc<dyn Ledger>, gate)
+        (Arc::new(Gated { inner: Arc::clone(ledger), gate: gate.clone() }) as Arc<dyn Ledger>, gate)
     };
-    Ok([ledger(), ledger()])
+    [gated(), gated()]
 }
 
 /// Open at first.
@@ -93,7 +82,8 @@ impl<'a, T> Stepped<'a, T> {
     /// Closes the gate of the plane that does `work`.
     pub fn new(gate: &Gate, work: impl Future<Output = T> + Send + 'a) -> Self {
         gate.close();
-        Self { gate: gate.clone(), work: Box::pin(work), done: None }
+        // Whoever is polled again and again without a pause would be made to wait by the runtime, and not by its gate.
+        Self { gate: gate.clone(), work: Box::pin(tokio::task::unconstrained(work)), done: None }
     }
 
     pub fn is_done(&self) -> bool {
@@ -129,33 +119,43 @@ impl<'a, T> Stepped<'a, T> {
     }
 }
 
-#[derive(Debug, Clone)]
-struct Gated {
-    inner: SharedHttpClient,
-    gate: Gate,
-}
-
-impl HttpClient for Gated {
-    fn http_connector(
-        &self,
-        settings: &HttpConnectorSettings,
-        components: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        let inner = self.inner.http_connector(settings, components);
-        SharedHttpConnector::new(GatedConnector { inner, gate: self.gate.clone() })
-    }
-}
-
 #[derive(Debug)]
-struct GatedConnector {
-    inner: SharedHttpConnector,
+struct Gated {
+    inner: Arc<dyn Ledger>,
     gate: Gate,
 }
 
-impl HttpConnector for GatedConnector {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let (inner, gate) = (self.inner.clone(), self.gate.clone());
-        // Made only once it may pass: some connectors begin as soon as they are called.
-        HttpConnectorFuture::new(async move { gate.call(async { inner.call(request).await }).await })
+#[async_trait]
+impl Ledger for Gated {
+    async fn get(&self, paths: &[Path]) -> Result<Vec<Option<Stored>>, LedgerError> {
+        self.gate.call(self.inner.get(paths)).await
+    }
+
+    async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError> {
+        self.gate.call(self.inner.commit(tx)).await
+    }
+
+    async fn touch(&self, touch: &Touch) -> Result<(), LedgerError> {
+        self.gate.call(self.inner.touch(touch)).await
+    }
+
+    async fn list(&self, span: &Span, at_most: usize) -> Result<Vec<Placed>, LedgerError> {
+        self.gate.call(self.inner.list(span, at_most)).await
+    }
+
+    async fn count(&self, span: &Span, at_most: usize) -> Result<usize, LedgerError> {
+        self.gate.call(self.inner.count(span, at_most)).await
+    }
+
+    async fn children(&self, of: &Children, at_most: usize) -> Result<Vec<Stored>, LedgerError> {
+        self.gate.call(self.inner.children(of, at_most)).await
+    }
+
+    async fn due(&self, now: Timestamp, at_most: usize) -> Result<Vec<Path>, LedgerError> {
+        self.gate.call(self.inner.due(now, at_most)).await
+    }
+
+    async fn ping(&self) -> Result<(), LedgerError> {
+        self.gate.call(self.inner.ping()).await
     }
 }

@@ -6,6 +6,7 @@ pub mod api;
 pub mod black_box;
 pub mod books;
 pub mod contracts;
+pub mod counted;
 pub mod counting;
 pub mod cutting;
 pub mod emulated_aws;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use motorpool_control::{Control, Refused, token_sha256};
 use motorpool_domain::runner::{Notice, TaskOutcome, TaskResult};
 use motorpool_domain::{Epoch, Label, RunnerId};
-use motorpool_wire::agent::{BootstrapRequest, SyncAnswer, SyncRequest, TaskKind};
+use motorpool_wire::agent::{BootstrapRequest, Protocol, SyncAnswer, SyncRequest, TaskKind};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -47,6 +47,7 @@ impl PlayedAgents {
             agent.joined = true;
         }
         let request = SyncRequest {
+            protocol: Protocol::OURS,
             runner: runner.clone(),
             epoch: Epoch(agent.epoch),
             boot_id: "boot".to_owned(),

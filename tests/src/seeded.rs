@@ -1,12 +1,11 @@
 //! Records written straight into a ledger, where a test or a benchmark needs more runners than it could bring up one by one.
 
 use anyhow::{Result, ensure};
-use motorpool_control::ports::ledger::{IntentsWrite, IntentsWritten, Ledger};
+use motorpool_control::store::{IntentsWrite, IntentsWritten, Store};
 use motorpool_control::token_sha256;
 use motorpool_domain::runner::{CleanProof, Credential, NewRunner, ProofKind, Runner, RunnerState};
 use motorpool_domain::spec::{Offer, Spec, Usage};
 use motorpool_domain::{Actor, AuditEntry, Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What all of its machines say they are.
@@ -50,7 +49,7 @@ pub fn token(runner: &RunnerId) -> String {
 }
 
 /// All of them, whatever the pool's own maximum.
-pub async fn write(ledger: &Arc<dyn Ledger>, runners: &[Runner], now: Timestamp) -> Result<()> {
+pub async fn write(store: &Store, runners: &[Runner], now: Timestamp) -> Result<()> {
     let entry = AuditEntry {
         at: now,
         who: Actor::Control,
@@ -70,7 +69,7 @@ pub async fn write(ledger: &Arc<dyn Ledger>, runners: &[Runner], now: Timestamp)
             claim: None,
             entry: &entry,
         };
-        let written = ledger.write_launch_intents(write).await?;
+        let written = store.write_launch_intents(write).await?;
         ensure!(written == IntentsWritten::Done, "runners were not seeded: {written:?}");
     }
     Ok(())

@@ -12,6 +12,7 @@ use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SeededEntropy;
 use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
+use motorpool_control::store::Store;
 use motorpool_control::{Caller, Control, Parts, ServerSecret, Settings, SweepWish};
 use motorpool_domain::pool::{BackendKind, Rules};
 use motorpool_domain::runner::{Presence, Runner};
@@ -32,6 +33,8 @@ use std::time::Duration;
 pub struct World {
     pub control: Control,
     pub ledger: Arc<dyn Ledger>,
+    /// The verbs over the same ledger.
+    pub store: Store,
     pub queue: Arc<dyn Queue>,
     pub machines: Arc<Machines>,
     pub clock: Arc<TurnedClock>,
@@ -59,7 +62,8 @@ impl World {
         let machines = Arc::new(Machines::default());
         let control = Self::plane(&ledger, &queue, &machines, &clock, 1);
         control.define_pools(&BTreeMap::from([(pool()?, rules(settings)?)])).await?;
-        Ok(Self { control, ledger, queue, machines, clock, agents: PlayedAgents::default() })
+        let store = Store::new(Arc::clone(&ledger));
+        Ok(Self { control, ledger, store, queue, machines, clock, agents: PlayedAgents::default() })
     }
 
     /// A second control plane over the same queue, machines and clock, and over a ledger with the same records.
@@ -124,11 +128,11 @@ impl World {
     }
 
     pub async fn runner(&self, id: &RunnerId) -> Result<Runner> {
-        self.ledger.runner(id).await?.with_context(|| format!("no runner {id}"))
+        self.store.runner(id).await?.with_context(|| format!("no runner {id}"))
     }
 
     pub async fn used(&self) -> Result<u32> {
-        Ok(self.ledger.pool(&pool()?).await?.context("no pool")?.used)
+        Ok(self.store.pool(&pool()?).await?.context("no pool")?.used)
     }
 
     /// Every machine that is there has a healthy agent: each syncs and does its tasks until there is nothing to do.

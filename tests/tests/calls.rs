@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result, bail};
 use motorpool_domain::runner::{Removal, StateName};
-use motorpool_ledger::embedded::EmbeddedEngine;
-use motorpool_ledger::{DynamoLedger, create_table_on_aws};
+use motorpool_ledger::MemoryLedger;
+use motorpool_ledger::dynamodb::{DynamoLedger, create_table_on_aws};
 use motorpool_queues::{InProcessQueue, SqsQueues};
-use motorpool_tests::counting::{Counting, ledger_in};
+use motorpool_tests::counted::Counted;
+use motorpool_tests::counting::Counting;
 use motorpool_tests::world::{World, pool};
 use motorpool_tests::{emulated_aws, seeded};
 use serde_json::json;
@@ -71,7 +72,7 @@ async fn a_warm_claim_costs_the_calls_that_the_benchmarks_page_tells() -> Result
     Ok(())
 }
 
-/// The embedded engine offers no Scan at all; here it is seen that nobody asks for one.
+/// The port offers none; here it is seen that the adapter asks for none either.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_use_case_scans() -> Result<()> {
     let (world, counting) = on_aws(3).await?;
@@ -107,7 +108,7 @@ async fn no_use_case_scans() -> Result<()> {
     Ok(())
 }
 
-/// On the embedded engine, where ten thousand records are made in seconds.
+/// Counted at the port: ten thousand records are made in memory in a moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_due_pass_costs_what_the_benchmarks_page_tells_at_100_and_10_000_runners() -> Result<()> {
     let told = BENCHMARKS.split_once("The calls: ").and_then(|(_, rest)| rest.split_once(". "));
@@ -124,20 +125,19 @@ async fn the_due_pass_costs_what_the_benchmarks_page_tells_at_100_and_10_000_run
 
 /// The calls of one pass in which ten idle runners of so many have been idle for too long.
 async fn due_pass_among(count: usize) -> Result<Calls> {
-    let engine = EmbeddedEngine::in_memory()?;
-    let (ledger, counting) = ledger_in(&engine).await?;
+    let counted = Counted::new(Arc::new(MemoryLedger::new()));
     let settings = json!({"max": 1_000, "heartbeat_seconds": 3600});
-    let world = World::on(Arc::clone(&ledger), Arc::new(InProcessQueue::default()), settings).await?;
+    let world = World::on(Arc::new(counted.clone()), Arc::new(InProcessQueue::default()), settings).await?;
     world.refresh().await?;
     let now = world.now();
     let minutes = |number| Duration::from_secs(if number < 10 { 60 } else { 3600 });
     let runner = |number| seeded::idle(&pool()?, number, false, minutes(number), now);
     let runners = (0..count).map(runner).collect::<Result<Vec<_>>>()?;
-    seeded::write(&ledger, &runners, now).await?;
+    seeded::write(&world.store, &runners, now).await?;
     // Long enough for the first ten, not for the rest, and no sweep yet.
     world.clock.turn(Duration::from_secs(60));
-    counting.take();
+    counted.take();
     let report = world.refresh().await?;
     anyhow::ensure!(report.examined == 10 && report.reaped == 10 && !report.swept, "{report:?}");
-    Ok(counting.take())
+    Ok(counted.take().into_iter().map(|(method, count)| (method.to_owned(), count)).collect())
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn record(world: &World, claim: &ClaimView) -> Result<Claim> {
-    world.ledger.claim(&claim.claim).await?.context("the claim")
+    world.store.claim(&claim.claim).await?.context("the claim")
 }
 
 fn member(claim: &ClaimView, index: usize) -> Result<&RunnerId> {

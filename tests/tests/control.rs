@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use motorpool_control::Caller;
-use motorpool_control::ports::ledger::{ClaimWrite, Page, Written};
 use motorpool_control::ports::queue::QueueName;
+use motorpool_control::store::{ClaimWrite, Page, Written};
 use motorpool_domain::runner::{RunnerState, StateName};
 use motorpool_domain::{Actor, AuditEntry, Owner, RunnerId};
 use motorpool_tests::world::{Mood, World, pool};
@@ -74,7 +74,7 @@ async fn inv_15_a_launch_whose_answer_was_lost_is_asked_for_again_and_makes_one_
 async fn fault_03_a_crash_between_a_claims_end_and_letting_go_is_healed_by_refresh() -> Result<()> {
     let world = World::new(json!({})).await?;
     let claim = ready(&world, "gh-1", 2).await?;
-    let record = world.ledger.claim(&claim.claim).await?.context("the claim")?;
+    let record = world.store.claim(&claim.claim).await?.context("the claim")?;
     let now = motorpool_control::ports::clock::Clock::now(world.clock.as_ref());
     let ended = record.released("released, and then the power went", now);
     let entry = AuditEntry {
@@ -86,7 +86,7 @@ async fn fault_03_a_crash_between_a_claims_end_and_letting_go_is_healed_by_refre
         why: "a test".to_owned(),
     };
     let write = ClaimWrite { before: &record, after: &ended, entry: &entry };
-    ensure!(world.ledger.write_claim(write).await? == Written::Done);
+    ensure!(world.store.write_claim(write).await? == Written::Done);
     for id in members(&claim) {
         ensure!(world.runner(&id).await?.state.name() == StateName::Running);
     }
@@ -170,7 +170,7 @@ async fn a_ready_claim_that_loses_a_runner_stays_ready_is_short_and_is_refilled_
 {
     let world = World::new(json!({})).await?;
     let claim = ready(&world, "gh-1", 2).await?;
-    let until = world.ledger.claim(&claim.claim).await?.context("the claim")?.threshold;
+    let until = world.store.claim(&claim.claim).await?.context("the claim")?.threshold;
     let dead = only(&claim)?;
     world.clock.turn(Duration::from_secs(61));
     world.refresh().await?;
@@ -184,7 +184,7 @@ async fn a_ready_claim_that_loses_a_runner_stays_ready_is_short_and_is_refilled_
     let now = world.claim(&claim).await?;
     ensure!(now.state == "ready" && !members(&now).contains(&dead) && now.runners.len() == 2, "{now:?}");
     world.agents_work().await?;
-    let record = world.ledger.claim(&claim.claim).await?.context("the claim")?;
+    let record = world.store.claim(&claim.claim).await?.context("the claim")?;
     ensure!(record.threshold == until, "its time is not extended");
     for id in members(&now) {
         ensure!(world.runner(&id).await?.threshold == until, "and its runners have the same");
@@ -224,7 +224,7 @@ async fn fault_20_most_heartbeats_missing_at_once_reaps_nobody_and_says_so() -> 
         braked |= report.braked;
     }
     ensure!(braked, "the brake held, and was told");
-    let listed = world.ledger.list_runners(&pool()?, Some(StateName::Idle), Page::first(10)).await?;
+    let listed = world.store.list_runners(&pool()?, Some(StateName::Idle), Page::first(10)).await?;
     ensure!(listed.items.len() == 6, "all are still there");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use motorpool_control::Caller;
-use motorpool_control::ports::ledger::{ClaimWrite, Written};
+use motorpool_control::store::{ClaimWrite, Written};
 use motorpool_domain::runner::{RunnerState, StateName};
 use motorpool_domain::{Actor, AuditEntry, RunnerId};
 use motorpool_tests::world::World;
@@ -63,7 +63,7 @@ async fn who_waits_at_the_maximum_has_them_at_once() -> Result<()> {
     let waits = world.provision("gh-2", 2).await?;
     ensure!(waits.runners.is_empty(), "{waits:?}");
     release(&world, "gh-1").await?;
-    let served = world.ledger.claim(&waits.claim).await?.context("the claim")?;
+    let served = world.store.claim(&waits.claim).await?.context("the claim")?;
     ensure!(served.short() == 0, "{served:?}");
     ensure!(world.used().await? == 2 && world.machines.there().len() == 2);
     world.agents_work().await?;
@@ -84,7 +84,7 @@ async fn so_has_one_that_was_to_replace_a_lost_runner_of_a_ready_claim() -> Resu
     let waits = world.provision("gh-2", 1).await?;
     ensure!(waits.runners.is_empty(), "{waits:?}");
     release(&world, "gh-1").await?;
-    let served = world.ledger.claim(&waits.claim).await?.context("the claim")?;
+    let served = world.store.claim(&waits.claim).await?.context("the claim")?;
     ensure!(served.short() == 0, "{served:?}");
     Ok(())
 }
@@ -95,7 +95,7 @@ async fn refresh_brings_who_waits_to_what_is_on_its_way() -> Result<()> {
     let world = World::new(json!({"max": 1})).await?;
     let first = world.provision("gh-1", 1).await?;
     let waits = world.provision("gh-2", 1).await?;
-    let ends = world.ledger.claim(&first.claim).await?.context("the claim")?;
+    let ends = world.store.claim(&first.claim).await?.context("the claim")?;
     let over = ends.failed("its wait is over", world.now());
     let entry = AuditEntry {
         at: world.now(),
@@ -106,9 +106,9 @@ async fn refresh_brings_who_waits_to_what_is_on_its_way() -> Result<()> {
         why: "its wait is over".to_owned(),
     };
     let write = ClaimWrite { before: &ends, after: &over, entry: &entry };
-    ensure!(world.ledger.write_claim(write).await? == Written::Done);
+    ensure!(world.store.write_claim(write).await? == Written::Done);
     world.refresh().await?;
-    let served = world.ledger.claim(&waits.claim).await?.context("the claim")?;
+    let served = world.store.claim(&waits.claim).await?.context("the claim")?;
     ensure!(served.short() == 0, "{served:?}");
     ensure!(world.machines.launches() == 1, "another was launched");
     Ok(())

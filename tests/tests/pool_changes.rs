@@ -11,11 +11,11 @@ use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::SeededEntropy;
-use motorpool_control::ports::ledger::{
-    ClaimWrite, Deleted, Ledger, LedgerError, PoolRecord, PoolWrite, RunnerWrite, Written,
-};
+use motorpool_control::ports::ledger::LedgerError;
+use motorpool_control::store::{ClaimWrite, Deleted, PoolWrite, RunnerWrite, Store, Written};
 use motorpool_control::{Caller, Control, Parts, RefusedKind, ServerSecret, Settings, SweepWish};
 use motorpool_domain::ladder::Rung;
+use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::pool::{BackendKind, Pool, Rules};
 use motorpool_domain::runner::{Decision, Presence, Removal, Runner, RunnerEvent, decide};
 use motorpool_domain::spec::{Spec, Want};
@@ -40,7 +40,7 @@ fn file(pools: &[(&str, Rules)]) -> Result<BTreeMap<PoolName, Rules>> {
 }
 
 async fn record(world: &World) -> Result<PoolRecord> {
-    world.ledger.pool(&pool()?).await?.context("the pool")
+    world.store.pool(&pool()?).await?.context("the pool")
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn inv_16_a_pools_file_that_moves_a_pool_in_use_is_refused_whole() -> Resu
     }
     ensure!(refused.hint.contains("retired"), "it does not say what to do: {}", refused.hint);
     ensure!(record(&world).await? == before, "the pool was changed");
-    ensure!(world.ledger.pools().await?.len() == 1, "a refused file changed something");
+    ensure!(world.store.pools().await?.len() == 1, "a refused file changed something");
 
     // What the hint says, leads there.
     world.control.define_pools(&BTreeMap::new()).await?;
@@ -104,7 +104,7 @@ async fn without_its_pool(world: &World, count: u32) -> Result<(ClaimView, PoolN
     world.control.put_pool(&Caller::Operator, name.clone(), metal()?).await?;
     let request = serde_json::from_value(json!({"workflow": "gh-1", "pool": "own", "count": count}))?;
     let claim = world.control.provision(&Caller::Operator, request).await?;
-    ensure!(delete(world.ledger.as_ref(), &name).await? == Deleted::Done);
+    ensure!(delete(&world.store, &name).await? == Deleted::Done);
     Ok((claim, name))
 }
 
@@ -125,7 +125,7 @@ async fn a_claim_whose_pool_was_deleted_is_ended_by_refresh_alone_and_can_be_rel
     let (claim, _) = without_its_pool(&world, 1).await?;
     world.clock.turn(Duration::from_secs(15 * 60 + 1));
     world.refresh().await?;
-    let ended = world.ledger.claim(&claim.claim).await?.context("the claim")?;
+    let ended = world.store.claim(&claim.claim).await?.context("the claim")?;
     ensure!(ended.state.as_str() == "failed" && ended.threshold.is_none(), "{ended:?}");
     ensure!(world.refresh().await?.examined == 0, "it is due still");
 
@@ -148,11 +148,11 @@ async fn a_ready_claim_whose_pool_was_deleted_ends_and_lets_go() -> Result<()> {
         let id = &claim.runners.first().context("a runner")?.runner;
         let rules = record(&world).await?.pool.rules;
         if ends_first {
-            let before = world.ledger.claim(&claim.claim).await?.context("the claim")?;
+            let before = world.store.claim(&claim.claim).await?.context("the claim")?;
             let after = before.released("released, and then the power went", world.now());
             let entry = entry(&world);
             let write = ClaimWrite { before: &before, after: &after, entry: &entry };
-            ensure!(world.ledger.write_claim(write).await? == Written::Done);
+            ensure!(world.store.write_claim(write).await? == Written::Done);
         }
         let before = world.runner(id).await?;
         let Decision::Change(gone) = decide(&before, &RunnerEvent::ProviderGone, &rules, world.now()) else {
@@ -160,12 +160,12 @@ async fn a_ready_claim_whose_pool_was_deleted_ends_and_lets_go() -> Result<()> {
         };
         let entry = entry(&world);
         let write = RunnerWrite { before: &before, after: &gone.after, look_at: None, entry: &entry };
-        ensure!(world.ledger.write_runner(write).await? == Written::Done);
-        ensure!(delete(world.ledger.as_ref(), &pool()?).await? == Deleted::Done);
+        ensure!(world.store.write_runner(write).await? == Written::Done);
+        ensure!(delete(&world.store, &pool()?).await? == Deleted::Done);
         // Long past everything that could be due.
         world.clock.turn(Duration::from_secs(3600));
         world.refresh().await?;
-        let ended = world.ledger.claim(&claim.claim).await?.context("the claim")?;
+        let ended = world.store.claim(&claim.claim).await?.context("the claim")?;
         ensure!(ended.state.as_str() == "released" && !ended.settling, "{ended:?}");
         ensure!(world.refresh().await?.examined == 0, "something is due still");
     }
@@ -197,7 +197,7 @@ async fn a_claim_that_is_opened_while_its_pool_is_deleted_is_refused_or_fails_at
             (_, Ok(claim)) => ensure!(claim.state == "failed" && claim.why.contains("deleted"), "{claim:?}"),
             (_, Err(refused)) => anyhow::bail!("{refused:?}"),
         }
-        let claims = world.ledger.claims_of(&Owner::operator(), &Workflow::parse("gh-1")?).await?;
+        let claims = world.store.claims_of(&Owner::operator(), &Workflow::parse("gh-1")?).await?;
         ensure!(claims.iter().all(|claim| !claim.state.open()), "{claims:?}");
         ensure!(world.machines.launches() == 0);
     }
@@ -233,7 +233,7 @@ async fn inv_16_a_launch_that_meets_a_move_of_its_pool_makes_no_machine() -> Res
 #[derive(Debug)]
 struct Meddling {
     machines: Arc<dyn Backend>,
-    ledger: Arc<dyn Ledger>,
+    store: Store,
     how: Meddle,
 }
 
@@ -245,7 +245,7 @@ enum Meddle {
 
 impl Meddling {
     fn of(world: &World, how: Meddle) -> Self {
-        Self { machines: Arc::clone(&world.machines) as _, ledger: Arc::clone(&world.ledger), how }
+        Self { machines: Arc::clone(&world.machines) as _, store: world.store.clone(), how }
     }
 }
 
@@ -253,10 +253,8 @@ impl Meddling {
 impl Backend for Meddling {
     async fn ladder(&self, pool: &Pool, want: &Want) -> Result<Vec<Rung>, BackendError> {
         let done = match &self.how {
-            Meddle::Put(to) => put_unused(self.ledger.as_ref(), to).await,
-            Meddle::Delete(name) => {
-                delete(self.ledger.as_ref(), name).await.map(|gone| gone == Deleted::Done)
-            }
+            Meddle::Put(to) => put_unused(&self.store, to).await,
+            Meddle::Delete(name) => delete(&self.store, name).await.map(|gone| gone == Deleted::Done),
         };
         assert!(done.expect("the ledger"), "{:?}", self.how);
         self.machines.ladder(pool, want).await
@@ -283,15 +281,15 @@ impl Backend for Meddling {
     }
 }
 
-async fn delete(ledger: &dyn Ledger, name: &PoolName) -> Result<Deleted, LedgerError> {
-    let seen = ledger.pool(name).await?.map_or(0, |record| record.rev);
-    ledger.delete_pool(name, seen).await
+async fn delete(store: &Store, name: &PoolName) -> Result<Deleted, LedgerError> {
+    let seen = store.pool(name).await?.map_or(0, |record| record.rev);
+    store.delete_pool(name, seen).await
 }
 
-async fn put_unused(ledger: &dyn Ledger, pool: &Pool) -> Result<bool, LedgerError> {
-    let seen = ledger.pool(&pool.name).await?.map_or(0, |record| record.rev);
+async fn put_unused(store: &Store, pool: &Pool) -> Result<bool, LedgerError> {
+    let seen = store.pool(&pool.name).await?.map_or(0, |record| record.rev);
     let write = PoolWrite { seen, rev: seen + 1, pool, only_unused: true };
-    Ok(ledger.write_pool(write).await? == Written::Done)
+    Ok(store.write_pool(write).await? == Written::Done)
 }
 
 /// The machine would be looked for where it is not, and never ended.
@@ -311,7 +309,7 @@ async fn inv_16_a_definition_decided_on_before_its_pool_moved_is_decided_anew() 
     let larger = PoolSettings { max: 11, ..metal()? };
     let refused = control.put_pool(&operator, name.clone(), larger).await.err().context("it was taken")?;
     ensure!(refused.kind == RefusedKind::Conflict && refused.message.contains("1 runner "), "{refused:?}");
-    let known = world.ledger.pool(&name).await?.context("the pool")?;
+    let known = world.store.pool(&name).await?.context("the pool")?;
     ensure!((known.pool.rules.backend, known.used) == (BackendKind::Local, 1), "{known:?}");
     Ok(())
 }

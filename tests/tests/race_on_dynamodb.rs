@@ -4,11 +4,11 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::future::try_join_all;
-use motorpool_control::ports::ledger::Taken;
+use motorpool_control::store::{Store, Taken};
 use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::runner::RunnerState;
 use motorpool_domain::{ClaimId, RunnerId};
-use motorpool_ledger::{DynamoLedger, create_table_on_aws};
+use motorpool_ledger::dynamodb::{DynamoLedger, create_table_on_aws};
 use motorpool_tests::contracts::ledger::fixtures::{
     Shared, claim_id, launched, moved, must_write, opened, read, read_claim, runner_id, take, taking,
 };
@@ -164,5 +164,6 @@ fn one_of_the_racers() -> Result<()> {
 }
 
 async fn over(table: &str) -> Result<Shared> {
-    Ok(Arc::new(DynamoLedger::on_aws(&emulated_aws::config().await?, table)))
+    let ledger = DynamoLedger::on_aws(&emulated_aws::config().await?, table);
+    Ok(Arc::new(Store::new(Arc::new(ledger))))
 }

@@ -1,10 +1,11 @@
 //! Two control planes at work on one ledger at once, interleaved call by call: each order is one that the test chose.
 
 use anyhow::{Result, ensure};
+use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::{Caller, Control, Refused, SweepWish};
-use motorpool_ledger::embedded::EmbeddedEngine;
+use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
-use motorpool_tests::gating::{Gate, Stepped, ledgers_in};
+use motorpool_tests::gating::{Gate, Stepped, two_over};
 use motorpool_tests::world::World;
 use motorpool_wire::api::RefreshReport;
 use rand::rngs::StdRng;
@@ -25,8 +26,8 @@ type Pass<'a> = Stepped<'a, Result<RefreshReport, Refused>>;
 
 impl TwoPlanes {
     async fn new() -> Result<Self> {
-        let engine = EmbeddedEngine::in_memory()?;
-        let [(ledger, gate), (other_ledger, other_gate)] = ledgers_in(&engine).await?;
+        let records: Arc<dyn Ledger> = Arc::new(MemoryLedger::new());
+        let [(ledger, gate), (other_ledger, other_gate)] = two_over(&records);
         let queue = Arc::new(InProcessQueue::default());
         let world = World::on(ledger, queue, json!({"min_idle": MIN_IDLE, "max": 10})).await?;
         let other = world.beside(&other_ledger);

@@ -2,14 +2,12 @@
 
 use crate::clock::now;
 use anyhow::{Context, Result};
-use motorpool_control::ports::ledger::{Ledger, PoolWrite};
+use motorpool_control::store::{PoolWrite, Store};
 use motorpool_domain::pool::{Pool, Source};
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
 use motorpool_domain::{PoolName, RunnerId};
-use motorpool_ledger::DynamoLedger;
-use motorpool_ledger::embedded::EmbeddedEngine;
-use motorpool_ledger::table::ensure_table;
+use motorpool_ledger::sqlite::SqliteLedger;
 use motorpool_tests::seeded;
 use motorpool_tests::serve::{Serve, fresh_dir};
 use motorpool_wire::pool_settings::PoolSettings;
@@ -45,10 +43,8 @@ fn section(pool: &str) -> String {
 
 async fn seed(dir: &TempDir, runners: usize, pools: usize) -> Result<Vec<RunnerId>> {
     let data = dir.path().join("data");
-    let engine = EmbeddedEngine::open(&data).context("the ledger to be seeded")?;
-    let client = engine.client();
-    ensure_table(&client, "motorpool").await?;
-    let ledger: Arc<dyn Ledger> = Arc::new(DynamoLedger::new(client, "motorpool".to_owned()));
+    let ledger = SqliteLedger::open(&data).context("the ledger to be seeded")?;
+    let store = Store::new(Arc::new(ledger));
     let mut ids = Vec::new();
     for number in 0..pools {
         let pool = PoolName::parse(name(number))?;
@@ -56,11 +52,11 @@ async fn seed(dir: &TempDir, runners: usize, pools: usize) -> Result<Vec<RunnerI
             serde_json::from_value(json!({"backend": "bare_metal", "clean": "keep"}))?;
         let rules = settings.rules(Spec { cpu: 2, memory_mb: 2048 })?;
         let defined = Pool { name: pool.clone(), source: Source::File, retired: false, rules };
-        ledger.write_pool(PoolWrite { seen: 0, rev: 1, pool: &defined, only_unused: false }).await?;
+        store.write_pool(PoolWrite { seen: 0, rev: 1, pool: &defined, only_unused: false }).await?;
         let here = (runners - number * POOL_MAX).min(POOL_MAX);
         let made = (0..here).map(|number| seeded::idle(&pool, number, true, 10 * HOUR, now()));
         let made: Vec<Runner> = made.collect::<Result<_>>()?;
-        seeded::write(&ledger, &made, now()).await?;
+        seeded::write(&store, &made, now()).await?;
         ids.extend(made.into_iter().map(|runner| runner.id));
     }
     Ok(ids)

@@ -5,13 +5,12 @@ use crate::clock::Stopwatch;
 use crate::report;
 use crate::samples::{Samples, ms, ratio};
 use anyhow::{Result, ensure};
-use motorpool_ledger::embedded::EmbeddedEngine;
+use motorpool_ledger::sqlite::SqliteLedger;
 use motorpool_queues::InProcessQueue;
-use motorpool_tests::counting::{Counting, ledger_in};
+use motorpool_tests::counted::{Calls, Counted};
 use motorpool_tests::seeded;
 use motorpool_tests::world::{World, pool};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -51,20 +50,20 @@ pub(crate) async fn run() -> Result<()> {
 struct Records {
     records: usize,
     world: World,
-    counting: Counting,
+    counted: Counted,
     samples: Samples,
     /// Of the last pass.
-    calls: BTreeMap<String, u32>,
+    calls: Calls,
     _dir: TempDir,
 }
 
 impl Records {
     async fn new(records: usize) -> Result<Self> {
         let dir = tempfile::tempdir()?;
-        let engine = EmbeddedEngine::open(dir.path())?;
-        let (ledger, counting) = ledger_in(&engine).await?;
+        let counted = Counted::new(Arc::new(SqliteLedger::open(dir.path())?));
         let settings = json!({"max": 1_000, "heartbeat_seconds": 3600});
-        let world = World::on(Arc::clone(&ledger), Arc::new(InProcessQueue::default()), settings).await?;
+        let world =
+            World::on(Arc::new(counted.clone()), Arc::new(InProcessQueue::default()), settings).await?;
         world.refresh().await?;
         let now = world.now();
         let idle = |number: usize| match number / DUE {
@@ -73,17 +72,17 @@ impl Records {
         };
         let runners = (0..records).map(|number| seeded::idle(&pool()?, number, false, idle(number), now));
         let runners = runners.collect::<Result<Vec<_>>>()?;
-        seeded::write(&ledger, &runners, now).await?;
-        Ok(Self { records, world, counting, samples: Samples::default(), calls: BTreeMap::new(), _dir: dir })
+        seeded::write(&world.store, &runners, now).await?;
+        Ok(Self { records, world, counted, samples: Samples::default(), calls: Calls::new(), _dir: dir })
     }
 
     async fn pass(&mut self) -> Result<()> {
         self.world.clock.turn(Duration::from_secs(10));
-        self.counting.take();
+        self.counted.take();
         let watch = Stopwatch::start();
         let report = self.world.refresh().await?;
         self.samples.add(watch.elapsed());
-        self.calls = self.counting.take();
+        self.calls = self.counted.take();
         ensure!(usize::try_from(report.reaped) == Ok(DUE) && !report.swept, "{report:?}");
         Ok(())
     }

@@ -9,8 +9,9 @@ use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::doorbell::NoDoorbell;
 use motorpool_control::ports::entropy::{Entropy, SeededEntropy};
-use motorpool_control::ports::ledger::{Ledger, Page};
+use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
+use motorpool_control::store::{Page, Store};
 use motorpool_control::{Caller, Control, Parts, Refused, RefusedKind, Settings, SweepWish};
 use motorpool_domain::Workflow;
 use motorpool_domain::ladder::Rung;
@@ -32,6 +33,8 @@ pub struct Stage<G = FakeEc2> {
     pub ec2: G,
     pub clock: Arc<TurnedClock>,
     pub ledger: Arc<dyn Ledger>,
+    /// The verbs over the same ledger.
+    pub store: Store,
     pub queue: Arc<dyn Queue>,
     pub cuts: Arc<Cuts>,
     pub pool: Pool,
@@ -84,8 +87,10 @@ impl<G: Ground> Stage<G> {
     /// With one pool, on the clock that this EC2's backends have, and with ids that no other stage on this EC2 has.
     pub async fn on(ec2: G, clock: Arc<TurnedClock>, entropy: Arc<dyn Entropy>, pool: Pool) -> Result<Self> {
         let cuts = Cuts::new(None);
+        let ledger: Arc<dyn Ledger> = Arc::new(Cutting::new(Arc::new(MemoryLedger::default()), &cuts));
         let stage = Self {
-            ledger: Arc::new(Cutting::new(Arc::new(MemoryLedger::default()), &cuts)),
+            store: Store::new(Arc::clone(&ledger)),
+            ledger,
             queue: Arc::new(InProcessQueue::default()),
             agents: PlayedAgents::default(),
             notices: Mutex::default(),
@@ -243,7 +248,7 @@ impl<G: Ground> Stage<G> {
     }
 
     pub async fn runners(&self) -> Result<Vec<Runner>> {
-        Ok(self.ledger.list_runners(&self.pool.name, None, Page::first(1_000)).await?.items)
+        Ok(self.store.list_runners(&self.pool.name, None, Page::first(1_000)).await?.items)
     }
 
     /// All that were ever opened, as they are: to list them moves none of them on.
@@ -285,7 +290,7 @@ impl<G: Ground> Stage<G> {
                 ensure!(*times == 1, "{runner} was made {times} times");
             }
         }
-        let used = self.ledger.pool(&self.pool.name).await?.context("no pool")?.used;
+        let used = self.store.pool(&self.pool.name).await?.context("no pool")?.used;
         ensure!(usize::try_from(used)? == live.len(), "{used} slots for {} runners", live.len());
         let max = usize::try_from(self.pool.rules.max)?;
         if let Some(most) = self.ec2.most_alive() {

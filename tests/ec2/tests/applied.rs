@@ -37,7 +37,7 @@ async fn a_pool_that_could_never_launch_is_planned_without_rungs_and_not_taken()
             control.put_pool(&Caller::Operator, name.clone(), wrong).await.err().context("taken")?;
         ensure!(refused.kind == RefusedKind::InvalidRequest && refused.message.contains(told), "{refused:?}");
     }
-    ensure!(stage.ledger.pool(&name).await?.is_none(), "it was defined all the same");
+    ensure!(stage.store.pool(&name).await?.is_none(), "it was defined all the same");
     Ok(())
 }
 
@@ -55,7 +55,7 @@ async fn a_pool_can_be_defined_while_ec2_is_away_with_a_word_on_that() -> Result
         .iter()
         .any(|told| told.contains("could not be checked") && told.contains("Unavailable"));
     ensure!(warned, "{taken:?}");
-    ensure!(stage.ledger.pool(&name).await?.is_some());
+    ensure!(stage.store.pool(&name).await?.is_some());
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use super::ground::Ground;
 use super::host::Host;
 use motorpool_control::RefusedKind;
 use motorpool_domain::{Epoch, RunnerId};
-use motorpool_wire::agent::SyncRequest;
+use motorpool_wire::agent::{Protocol, SyncRequest};
 
 /// What befalls a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(crate) fn intrude(ground: &Ground, host: &Host) -> Option<(Caller, Call)> {
         )),
         Some(_) | None => {
             let request = SyncRequest {
+                protocol: Protocol::OURS,
                 runner: host.runner.clone(),
                 epoch,
                 boot_id: "boot-of-an-intruder".to_owned(),

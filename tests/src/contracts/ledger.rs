@@ -19,7 +19,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use motorpool_control::ports::ledger::Ledger;
+use motorpool_control::store::Store;
 use tempfile::TempDir;
 
 /// Makes a test of each case. `$open` is an async function that takes a fresh table's name, creates the table if the
@@ -118,7 +118,7 @@ macro_rules! ledger_contract {
 /// A ledger, and what must live as long as it does.
 #[derive(Debug)]
 pub struct Opened {
-    pub ledger: Arc<dyn Ledger>,
+    pub ledger: Arc<Store>,
     pub dir: Option<TempDir>,
 }
 

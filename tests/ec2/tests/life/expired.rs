@@ -79,7 +79,7 @@ pub(crate) async fn one_that_is_told_to_go_keeps_its_slot_until_it_is_seen_to_be
     ready(&stage, &plane, "gh-1", 1).await?;
     stage.release(&plane, "gh-1").await?;
     stage.agents_work(&plane).await?;
-    let used = async || anyhow::Ok(stage.ledger.pool(&stage.pool.name).await?.context("no pool")?.used);
+    let used = async || anyhow::Ok(stage.store.pool(&stage.pool.name).await?.context("no pool")?.used);
     let ending = only(&stage).await?;
     ensure!(matches!(ending.state, RunnerState::Terminating { told: 1, .. }), "{:?}", ending.state);
     ensure!(used().await? == 1, "EC2 has only been told");

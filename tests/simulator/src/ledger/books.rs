@@ -1,19 +1,22 @@
 //! The books behind the simulated ledger: the engine under test, in memory or embedded, and an index of it that lags behind.
 
-use super::write::{Answer, Write};
+use super::write::Write;
 use futures_util::FutureExt;
 use motorpool_control::ports::ledger::{Ledger, LedgerError};
-use motorpool_ledger::embedded::EmbeddedEngine;
-use motorpool_ledger::{DynamoLedger, MemoryLedger, table};
-use std::collections::VecDeque;
+use motorpool_control::ports::tx::{Committed, Stored};
+use motorpool_domain::record::Path;
+use motorpool_ledger::MemoryLedger;
+use motorpool_ledger::sqlite::SqliteLedger;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     Memory,
-    /// The DynamoDB ledger on the embedded engine.
+    /// SQLite in a file, as `serve` has it.
     Embedded,
 }
 
@@ -27,10 +30,12 @@ pub(crate) struct Books {
 enum Opened {
     Memory(MemoryLedger),
     Embedded {
-        ledger: DynamoLedger,
+        ledger: SqliteLedger,
         runtime: Runtime,
         /// The same calls, for comparison: the two must answer alike (invariant 25).
         twin: MemoryLedger,
+        /// Lives as long as its ledger.
+        _dir: TempDir,
     },
 }
 
@@ -41,22 +46,18 @@ struct Late {
     coming: VecDeque<(u64, Write)>,
 }
 
-const TABLE: &str = "simulation";
-
 impl Books {
     pub(crate) fn open(engine: Engine) -> Self {
         let engine = match engine {
             Engine::Memory => Opened::Memory(MemoryLedger::new()),
             Engine::Embedded => {
-                let runtime = tokio::runtime::Builder::new_multi_thread()
-                    .worker_threads(1)
+                let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()
-                    .expect("a runtime for the embedded engine");
-                let client = EmbeddedEngine::in_memory().expect("an embedded engine in memory").client();
-                runtime.block_on(table::ensure_table(&client, TABLE)).expect("the table");
-                let ledger = DynamoLedger::new(client, TABLE.to_owned());
-                Opened::Embedded { ledger, runtime, twin: MemoryLedger::new() }
+                    .expect("a runtime for the embedded ledger");
+                let dir = tempfile::tempdir().expect("a directory for the embedded ledger");
+                let ledger = SqliteLedger::open(dir.path()).expect("an embedded ledger");
+                Opened::Embedded { ledger, runtime, twin: MemoryLedger::new(), _dir: dir }
             }
         };
         Self { engine, late: Mutex::default() }
@@ -77,14 +78,24 @@ impl Books {
         }
     }
 
+    /// What stands at these paths.
+    pub(crate) fn at(&self, paths: &[Path]) -> BTreeMap<Path, Stored> {
+        let found = self.now(self.ledger().get(paths)).expect("the books can be read");
+        found.into_iter().flatten().map(|stored| (stored.path.clone(), stored)).collect()
+    }
+
     /// The answer; and that of the twin, if there is one and it says something else.
-    pub(crate) fn apply(&self, write: &Write, now_ms: u64) -> Result<(Answer, Option<Answer>), LedgerError> {
+    pub(crate) fn apply(
+        &self,
+        write: &Write,
+        now_ms: u64,
+    ) -> Result<(Committed, Option<Committed>), LedgerError> {
         let answer = self.now(write.apply(self.ledger()))?;
         let twin = match &self.engine {
             Opened::Memory(_) => None,
             Opened::Embedded { twin, .. } => Some(self.now(write.apply(twin))?),
         };
-        if answer.done() {
+        if answer == Committed::Done {
             let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
             late.coming.push_back((now_ms, write.clone()));
         }

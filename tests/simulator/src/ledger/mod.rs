@@ -1,13 +1,14 @@
 //! The ledger as control planes see it through a network: every call waits at a gate; some are throttled, conflict, are applied
-//! without an answer, or applied twice; listings lag. What is applied is held against the oracle's books.
+//! without an answer, or applied twice; indexes lag. What is applied is held against the oracle's books.
 
 mod books;
-mod port;
+mod meaning;
 mod write;
 
 pub(crate) use books::Books;
 pub use books::Engine;
-pub(crate) use write::{Answer, Gain, Intents, PoolChange, RunnerChange, Write};
+pub(crate) use meaning::{ClaimChange, Meaning, PoolChange, RunnerChange, SlotsTaken, Subject};
+pub(crate) use write::Write;
 
 use super::calls::Kind;
 use super::faults::Fault;
@@ -16,12 +17,18 @@ use super::ground::Ground;
 use super::oracle::Scene;
 use super::schedule::Event;
 use super::weather::Wind;
-use motorpool_control::ports::ledger::LedgerError;
-use motorpool_domain::pool::Pool;
-use motorpool_domain::{ClaimId, PoolName, RunnerId};
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use meaning::record;
+use motorpool_control::ports::ledger::{Children, Ledger, LedgerError, Placed, Span, Touch};
+use motorpool_control::ports::tx::{Committed, Op, Row, Stored, Tx, When};
+use motorpool_domain::Timestamp;
+use motorpool_domain::pool::{Pool, PoolRecord};
+use motorpool_domain::record::Path;
 use motorpool_ledger::MemoryLedger;
 use std::future::Future;
 use std::sync::Arc;
+use write::answer_in_words;
 
 #[derive(Debug)]
 pub(crate) struct SimLedger {
@@ -36,11 +43,59 @@ const CONFLICTS: usize = 4;
 /// Of 10,000 writes that were under way when their sender crashed.
 const LATE_AFTER_CRASH: u32 = 4_000;
 
+#[async_trait]
+impl Ledger for SimLedger {
+    async fn get(&self, paths: &[Path]) -> Result<Vec<Option<Stored>>, LedgerError> {
+        self.read("read records", self.books.ledger().get(paths)).await
+    }
+
+    async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError> {
+        self.write(Write::Commit(tx.clone())).await
+    }
+
+    async fn touch(&self, touch: &Touch) -> Result<(), LedgerError> {
+        self.write(Write::Touch(touch.clone())).await.map(|_| ())
+    }
+
+    /// The places may be late; the records that stand there are not.
+    async fn list(&self, span: &Span, at_most: usize) -> Result<Vec<Placed>, LedgerError> {
+        let now = self.books.ledger().list(span, at_most);
+        let late = |late: &MemoryLedger| at_once(late.list(span, at_most));
+        let mut placed = self.index(&format!("list {}", span.list), now, late).await?;
+        let paths: Vec<Path> = placed.iter().map(|placed| placed.path.clone()).collect();
+        let found = self.books.at(&paths);
+        for placed in &mut placed {
+            placed.row = found.get(&placed.path).cloned();
+        }
+        Ok(placed)
+    }
+
+    async fn count(&self, span: &Span, at_most: usize) -> Result<usize, LedgerError> {
+        let now = self.books.ledger().count(span, at_most);
+        let late = |late: &MemoryLedger| at_once(late.count(span, at_most));
+        self.index(&format!("count {}", span.list), now, late).await
+    }
+
+    async fn children(&self, of: &Children, at_most: usize) -> Result<Vec<Stored>, LedgerError> {
+        self.read("read what stands under a key", self.books.ledger().children(of, at_most)).await
+    }
+
+    async fn due(&self, now: Timestamp, at_most: usize) -> Result<Vec<Path>, LedgerError> {
+        let present = self.books.ledger().due(now, at_most);
+        self.index("read what is due", present, |late| at_once(late.due(now, at_most))).await
+    }
+
+    async fn ping(&self) -> Result<(), LedgerError> {
+        self.read("ping", self.books.ledger().ping()).await
+    }
+}
+
 impl SimLedger {
     /// A pool that is there from the beginning.
     pub(crate) fn define(&self, pool: Pool) {
-        let first = PoolChange { seen: 0, rev: 1, pool, only_unused: false };
-        self.apply(&Write::Pool(Box::new(first)), false).expect("the first write");
+        let row = Row::of(&PoolRecord { pool, rev: 1, used: 0 }).expect("a pool can be written");
+        let tx = Tx::default().with(Op::Put { row, when: When::Absent });
+        self.apply(&Write::Commit(tx), false).expect("the first write");
     }
 
     async fn travels(&self, side: Side) {
@@ -61,7 +116,7 @@ impl SimLedger {
         if self.ground.strikes(Wind::LedgerThrottled) {
             self.ground.fired(Fault::LedgerThrottled);
             self.ground.tell(|| format!("ledger: throttled, could not {attempted}"));
-            return Err(failed(attempted, "the ledger is throttled"));
+            return Err(LedgerError::failed(attempted, "the ledger is throttled"));
         }
         Ok(())
     }
@@ -75,8 +130,8 @@ impl SimLedger {
         self.books.now(call)
     }
 
-    /// A listing: as it is, or as it was.
-    async fn listing<T: PartialEq>(
+    /// What an index says: as it is, or as it was.
+    async fn index<T: PartialEq>(
         &self,
         attempted: &str,
         call: impl Future<Output = Result<T, LedgerError>> + Send,
@@ -98,14 +153,14 @@ impl SimLedger {
         then
     }
 
-    async fn write(&self, write: Write) -> Result<Answer, LedgerError> {
+    async fn write(&self, write: Write) -> Result<Committed, LedgerError> {
         let on_the_way = OnTheWay { ground: &self.ground, write: Some(&write) };
         self.travels(Side::Before).await;
         on_the_way.arrived();
         self.may_be_throttled("write")?;
         if self.ground.strikes(Wind::LedgerAnswersLost) && self.ground.chance().hits(2_000) {
             send_late(&self.ground, &write);
-            return Err(failed("write", "no answer came in time"));
+            return Err(LedgerError::failed("write", "no answer came in time"));
         }
         for nth in 1..=CONFLICTS {
             if !write.is_transaction() || !self.ground.strikes(Wind::LedgerConflicts) {
@@ -113,17 +168,17 @@ impl SimLedger {
             }
             self.ground.fired(Fault::TransactionConflict);
             if nth == CONFLICTS {
-                return Err(failed("write", "the transaction conflicts with others"));
+                return Err(LedgerError::failed("write", "the transaction conflicts with others"));
             }
             // The adapter waits and repeats it.
             self.travels(Side::Before).await;
         }
         let answer = self.apply(&write, false)?;
-        if answer.done() && self.ground.strikes(Wind::LedgerAnswersLost) {
+        if answer == Committed::Done && self.ground.strikes(Wind::LedgerAnswersLost) {
             if self.ground.chance().hits(5_000) {
                 self.ground.fired(Fault::AnswerLostError);
                 self.travels(Side::After).await;
-                return Err(failed("write", "the answer was lost"));
+                return Err(LedgerError::failed("write", "the answer was lost"));
             }
             // As the SDK does: it repeats the call, and its caller gets the second answer.
             self.ground.fired(Fault::AnswerLostRepeated);
@@ -145,12 +200,13 @@ impl SimLedger {
         let _unheard = self.apply(write, false);
     }
 
-    fn apply(&self, write: &Write, repeated: bool) -> Result<Answer, LedgerError> {
+    fn apply(&self, write: &Write, repeated: bool) -> Result<Committed, LedgerError> {
         self.must_be_allowed(write);
+        let before = self.books.at(&write.paths());
         let (answer, twin) = self.books.apply(write, self.ground.now_ms())?;
         self.ground.tell(|| {
             let again = if repeated { "again, " } else { "" };
-            format!("ledger: {again}{}: {}", write.in_words(), answer.in_words())
+            format!("ledger: {again}{}: {}", write.in_words(), answer_in_words(&answer))
         });
         if let Some(twin) = twin {
             let what =
@@ -166,9 +222,19 @@ impl SimLedger {
                 outage: self.ground.weather.outage_lately(self.ground.now_ms()),
             };
             let mut oracle = self.ground.oracle();
-            let raced = oracle.races(&scene, write, &answer);
-            oracle.written(&scene, write, &answer, repeated);
-            raced
+            match write {
+                Write::Touch(touch) => {
+                    oracle.touched(touch);
+                    false
+                }
+                Write::Commit(tx) => {
+                    let raced = oracle.races(&scene, tx, &answer);
+                    if answer == Committed::Done {
+                        oracle.written(&scene, &Meaning::of(tx, &before));
+                    }
+                    raced
+                }
+            }
         };
         if raced {
             self.ground.fired(Fault::RefreshRacesClaim);
@@ -182,7 +248,7 @@ impl SimLedger {
         let kind = self.ground.acting().map(|acting| acting.kind);
         let refused = match (kind, write) {
             (Some(Kind::StaleToken), _) => true,
-            (Some(Kind::OldEpoch), Write::Heartbeat { .. }) => false,
+            (Some(Kind::OldEpoch), Write::Touch(_)) => false,
             (Some(Kind::OldEpoch), _) => true,
             (_, _) => false,
         };
@@ -193,46 +259,23 @@ impl SimLedger {
 
     /// What the ledger has now is what the oracle knows to be written: no more, no less.
     fn books_agree(&self, write: &Write) {
-        let (runners, claims, pool) = self.touched(write);
-        for id in runners {
-            let found = self.books.now(self.books.ledger().runner(&id)).ok().flatten();
-            self.ground.oracle().runner_is(self.ground.now_ms(), &id, found.as_ref());
-        }
-        for id in claims {
-            let found = self.books.now(self.books.ledger().claim(&id)).ok().flatten();
-            self.ground.oracle().claim_is(self.ground.now_ms(), &id, found.as_ref());
-        }
-        if let Some(name) = pool
-            && let Ok(Some(record)) = self.books.now(self.books.ledger().pool(&name))
-        {
-            self.ground.oracle().slots_are(self.ground.now_ms(), &name, record.used);
-        }
-    }
-
-    fn touched(&self, write: &Write) -> (Vec<RunnerId>, Vec<ClaimId>, Option<PoolName>) {
-        match write {
-            Write::Runner(change) => (vec![change.after.id.clone()], vec![], Some(change.after.pool.clone())),
-            Write::Runners(changes) => {
-                (changes.iter().map(|change| change.after.id.clone()).collect(), vec![], None)
+        let Write::Commit(tx) = write else { return };
+        let paths: Vec<Path> = tx.ops.iter().map(|op| op.path().clone()).collect();
+        let found = self.books.at(&paths);
+        let now_ms = self.ground.now_ms();
+        let mut oracle = self.ground.oracle();
+        for path in &paths {
+            let stored = found.get(path);
+            match Subject::of(path) {
+                Subject::Runner(id) => oracle.runner_is(now_ms, &id, stored.map(record).as_ref()),
+                Subject::Claim(id) => oracle.claim_is(now_ms, &id, stored.map(record).as_ref()),
+                Subject::Pool(name) => {
+                    if let Some(PoolRecord { used, .. }) = stored.map(record) {
+                        oracle.slots_are(now_ms, &name, used);
+                    }
+                }
+                Subject::Other => {}
             }
-            Write::Intents(intents) => (
-                intents.runners.iter().map(|runner| runner.id.clone()).collect(),
-                intents.claim.iter().map(|gain| gain.write.after.id.clone()).collect(),
-                Some(intents.pool.clone()),
-            ),
-            Write::Take { claim, runner } => {
-                (vec![runner.after.id.clone()], vec![claim.write.after.id.clone()], None)
-            }
-            Write::Open { claim, .. } => (vec![], vec![claim.id.clone()], None),
-            Write::Claim(change) => (vec![], vec![change.after.id.clone()], None),
-            Write::Pool(_)
-            | Write::DeletePool { .. }
-            | Write::Heartbeat { .. }
-            | Write::Announced { .. }
-            | Write::LookAgain { .. }
-            | Write::Shortage { .. }
-            | Write::Note { .. }
-            | Write::RefreshMemory(_) => (vec![], vec![], None),
         }
     }
 }
@@ -265,6 +308,6 @@ fn send_late(ground: &Ground, write: &Write) {
     ground.plan_in(wait_ms, Event::LateWrite(Box::new(write.clone())));
 }
 
-fn failed(attempted: &str, why: &'static str) -> LedgerError {
-    LedgerError::Failed { attempted: attempted.to_owned(), source: why.into() }
+fn at_once<T>(call: impl Future<Output = T>) -> T {
+    call.now_or_never().expect("the ledger in memory answers at once")
 }

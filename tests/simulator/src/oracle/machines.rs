@@ -197,7 +197,8 @@ impl Oracle {
     /// Fault 11, and the use of tokens: another call is made only for what the last one denied, or for who is left of a call whose others are
     /// over. Being asked too often, or a lost answer, uses up nothing.
     pub(super) fn calls_rise(&mut self, scene: &Scene<'_>, changes: &[RunnerChange]) {
-        for RunnerChange { before, after, .. } in changes {
+        for RunnerChange { before, after } in changes {
+            let Some(before) = before else { continue };
             let (
                 RunnerState::Created { attempt: Some(last), .. },
                 RunnerState::Created { attempt: Some(next), .. },

@@ -14,15 +14,16 @@ use super::calls::Kind;
 use super::clocks::USUALLY_OFF_MS;
 use super::faults::Fired;
 use super::ground::Acting;
-use super::ledger::{Answer, Gain, Intents, RunnerChange, Write};
+use super::ledger::{ClaimChange, Meaning, PoolChange, RunnerChange, Subject};
 use super::schedule::SimClock;
 use super::verdict::Violation;
 use super::yard::Yard;
 use machines::Calls;
-use motorpool_control::ports::ledger::{IntentsWritten, Taken, Written};
+use motorpool_control::ports::ledger::Touch;
+use motorpool_control::ports::tx::{Committed, Tx};
 use motorpool_domain::claim::{Claim, ClaimKey};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Runner, StateName};
+use motorpool_domain::runner::{Runner, SEEN, StateName};
 use motorpool_domain::{ClaimId, PoolName, RunnerId, Threshold, Timestamp};
 use pools::Shrunk;
 use std::collections::{BTreeMap, HashMap};
@@ -104,157 +105,76 @@ impl Oracle {
     }
 
     /// Whether refresh and somebody who wants a runner met, over a runner or a claim, and one of them lost.
-    pub(crate) fn races(&self, scene: &Scene<'_>, write: &Write, answer: &Answer) -> bool {
-        let lost_to = |id: &RunnerId| self.writers.get(id).copied().unwrap_or_default();
-        let met = |id: &ClaimId| {
-            let other = self.claim_writers.get(id).copied().flatten();
-            other.is_some_and(|other| (other == Kind::Refresh) != scene.by_refresh())
+    pub(crate) fn races(&self, scene: &Scene<'_>, tx: &Tx, answer: &Committed) -> bool {
+        let takes = tx.ops.iter().any(|op| matches!(Subject::of(op.path()), Subject::Claim(_)));
+        let lost = tx.ops.iter().enumerate().filter(|(index, _)| answer.lost(*index).is_some());
+        let met = |subject: Subject| match subject {
+            Subject::Runner(id) => {
+                let (last, taken) = self.writers.get(&id).copied().unwrap_or_default();
+                (takes && last == Some(Kind::Refresh)) || (scene.by_refresh() && taken)
+            }
+            Subject::Claim(id) => {
+                let last = self.claim_writers.get(&id).copied().flatten();
+                last.is_some_and(|last| (last == Kind::Refresh) != scene.by_refresh())
+            }
+            Subject::Pool(_) | Subject::Other => false,
         };
-        match (write, answer) {
-            (Write::Take { runner, .. }, Answer::Taken(Taken::RunnerLost { .. })) => {
-                lost_to(&runner.before.id).0 == Some(Kind::Refresh)
-            }
-            (Write::Take { claim, .. }, Answer::Taken(Taken::ClaimLost)) => met(&claim.write.before.id),
-            (Write::Intents(intents), Answer::Intents(IntentsWritten::ClaimLost)) => {
-                intents.claim.as_ref().is_some_and(|gain| met(&gain.write.before.id))
-            }
-            (Write::Claim(change), Answer::Claim(written)) => {
-                matches!(written.as_ref(), Written::Lost { .. }) && met(&change.before.id)
-            }
-            (Write::Runner(change), Answer::Runner(written)) => {
-                scene.by_refresh()
-                    && matches!(written.as_ref(), Written::Lost { .. })
-                    && lost_to(&change.before.id).1
-            }
-            (_, _) => false,
-        }
+        lost.map(|(_, op)| Subject::of(op.path())).any(met)
     }
 
-    /// A write was answered. `repeated`: it had been applied before, and its answer was lost.
-    pub(crate) fn written(&mut self, scene: &Scene<'_>, write: &Write, answer: &Answer, repeated: bool) {
-        if let (Write::Shortage { pool, shortage }, true) = (write, answer.done()) {
+    /// A transaction was applied.
+    pub(crate) fn written(&mut self, scene: &Scene<'_>, meaning: &Meaning) {
+        let Meaning { pools, runners, claims, shortages, slots } = meaning;
+        for (pool, shortage) in shortages {
             self.shortage_noted(scene, pool, shortage);
         }
-        if repeated {
-            return self.recognised(scene, write, answer);
-        }
-        if !answer.done() {
-            return;
-        }
-        match write {
-            Write::Pool(change) => self.pool_changes(scene, &change.pool),
-            Write::DeletePool { name, .. } => {
-                self.pools.remove(name);
-            }
-            Write::Runner(change) => {
-                self.runner_changes(scene, &change.before, &change.after);
-                self.put_runner(scene, &change.after, false);
-            }
-            Write::Runners(changes) => {
-                self.calls_rise(scene, changes);
-                for RunnerChange { before, after, .. } in changes {
-                    // Done all the same, if another wrote just this before.
-                    if self.runners.get(&after.id).is_some_and(|known| known.rev == after.rev) {
-                        continue;
-                    }
-                    self.runner_changes(scene, before, after);
-                    self.put_runner(scene, after, false);
+        for change in pools {
+            match change {
+                PoolChange::Defined(pool) => self.pool_changes(scene, pool),
+                PoolChange::Deleted(name) => {
+                    self.pools.remove(name);
                 }
             }
-            Write::Intents(intents) => self.intended(scene, intents),
-            Write::Take { claim, runner } => {
-                if self.has_taken(&claim.write.after.id, &runner.after) {
-                    return;
-                }
-                self.gains(scene, claim);
-                self.runner_changes(scene, &runner.before, &runner.after);
-                self.put_runner(scene, &runner.after, true);
-                self.held_by_one(scene, &runner.after);
+        }
+        // What a claim gains, it may hold from the same write on.
+        let gains = !runners.is_empty() && !claims.is_empty();
+        for ClaimChange { before, after } in claims {
+            match before {
+                None => self.opens(scene, after),
+                Some(before) if gains => self.claim_gains(scene, before, after),
+                Some(before) => self.claim_changes(scene, before, after),
             }
-            Write::Heartbeat { id, epoch, at } => {
-                if let Some(runner) = self.runners.get_mut(id)
-                    && runner.epoch == *epoch
-                    && runner.state.name().live()
-                {
-                    runner.seen_at = Some(*at);
+        }
+        self.calls_rise(scene, runners);
+        for RunnerChange { before, after } in runners {
+            match before {
+                Some(before) => self.runner_changes(scene, before, after),
+                None => {
+                    self.new_life(scene, after);
+                    self.call_written(scene, after);
+                    self.held_as_listed(scene, after);
                 }
             }
-            Write::Open { claim, .. } => self.opens(scene, claim),
-            Write::Claim(change) => self.claim_changes(scene, &change.before, &change.after),
-            Write::Announced { .. }
-            | Write::LookAgain { .. }
-            | Write::Shortage { .. }
-            | Write::Note { .. }
-            | Write::RefreshMemory(_) => {}
+            self.put_runner(scene, after, gains && before.is_some());
+            if gains {
+                self.held_by_one(scene, after);
+            }
+        }
+        if let Some(taken) = slots {
+            self.intents_fit(scene, taken);
         }
     }
 
-    /// A write that meets its own earlier self is told that it is done, as long as what it wrote still stands.
-    fn recognised(&mut self, scene: &Scene<'_>, write: &Write, answer: &Answer) {
-        let stands = match write {
-            Write::Take { claim, runner } => self.has_taken(&claim.write.after.id, &runner.after),
-            Write::Intents(intents) => intents.runners.first().is_some_and(|first| {
-                self.runners.get(&first.id).is_some_and(|known| known.launch == first.launch)
-            }),
-            Write::Open { claim, .. } => self.latest.get(&claim.key) == Some(&claim.id),
-            Write::Pool(_)
-            | Write::DeletePool { .. }
-            | Write::Runner(_)
-            | Write::Runners(_)
-            | Write::Shortage { .. }
-            | Write::Heartbeat { .. }
-            | Write::Announced { .. }
-            | Write::LookAgain { .. }
-            | Write::Claim(_)
-            | Write::Note { .. }
-            | Write::RefreshMemory(_) => return,
-        };
-        if stands && !answer.done() {
-            let words = write.in_words();
-            let what =
-                format!("a write whose answer was lost takes itself for another's: {words}: {answer:?}");
-            let about = words.split([' ', '@', ';']).filter(|word| word.contains('-')).map(str::to_owned);
-            let about: Vec<String> = about.collect();
-            let about: Vec<&dyn ToString> = about.iter().map(|id| id as &dyn ToString).collect();
-            self.fails(scene, 7, &about, what);
-        }
-    }
-
-    /// Both records say that the claim has the runner in this epoch.
-    fn has_taken(&self, claim: &ClaimId, taken: &Runner) -> bool {
-        let held = self
-            .runners
-            .get(&taken.id)
-            .is_some_and(|known| known.epoch == taken.epoch && known.held_by(claim));
-        held && self.lists(claim, taken)
-    }
-
-    fn intended(&mut self, scene: &Scene<'_>, intents: &Intents) {
-        let again =
-            |runner: &Runner| self.runners.get(&runner.id).is_some_and(|known| known.launch == runner.launch);
-        if intents.runners.iter().any(again) {
-            return;
-        }
-        for runner in &intents.runners {
-            self.new_life(scene, runner);
-            self.call_written(scene, runner);
-            self.put_runner(scene, runner, false);
-        }
-        self.intents_fit(scene, intents);
-        if let Some(gain) = &intents.claim {
-            self.gains(scene, gain);
-        }
-        for runner in &intents.runners {
-            self.held_as_listed(scene, runner);
-            self.held_by_one(scene, runner);
-        }
-    }
-
-    fn gains(&mut self, scene: &Scene<'_>, gain: &Gain) {
-        let Gain { write, opening } = gain;
-        match opening {
-            Some(_) => self.opens(scene, &write.after),
-            None => self.claim_gains(scene, &write.before, &write.after),
+    /// A heartbeat counts in its own life only.
+    pub(crate) fn touched(&mut self, touch: &Touch) {
+        let Subject::Runner(id) = Subject::of(&touch.path) else { return };
+        let Some(runner) = self.runners.get_mut(&id) else { return };
+        let heard = touch.marks.iter().find(|(mark, _)| mark == SEEN).map(|(_, at)| *at);
+        if let Some(at) = heard
+            && runner.epoch.0 == touch.epoch
+            && runner.state.name().live()
+        {
+            runner.seen_at = Some(Timestamp::from_millis(at));
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::{Oracle, Scene};
 use crate::faults::Fault;
-use crate::ledger::Intents;
+use crate::ledger::SlotsTaken;
 use motorpool_domain::PoolName;
 use motorpool_domain::pool::Pool;
 
@@ -39,25 +39,24 @@ impl Oracle {
     }
 
     /// Invariant 17, for records: by the maximum that the launch was decided on, and by the pool's.
-    pub(super) fn intents_fit(&mut self, scene: &Scene<'_>, intents: &Intents) {
-        let live = self.live_in(&intents.pool);
-        let max = self.pools.get(&intents.pool).map_or(0, |pool| pool.rules.max);
-        let lately = |shrunk: &&mut Shrunk| {
-            scene.now_ms - shrunk.at_ms <= READ_BEFORE_MS && intents.max <= shrunk.from
-        };
-        let max = match self.shrunk.get_mut(&intents.pool).filter(lately) {
+    pub(super) fn intents_fit(&mut self, scene: &Scene<'_>, taken: &SlotsTaken) {
+        let live = self.live_in(&taken.pool);
+        let max = self.pools.get(&taken.pool).map_or(0, |pool| pool.rules.max);
+        let lately =
+            |shrunk: &&mut Shrunk| scene.now_ms - shrunk.at_ms <= READ_BEFORE_MS && taken.max <= shrunk.from;
+        let max = match self.shrunk.get_mut(&taken.pool).filter(lately) {
             Some(shrunk) => {
-                shrunk.most = shrunk.most.max(live.min(intents.max));
-                max.max(intents.max)
+                shrunk.most = shrunk.most.max(live.min(taken.max));
+                max.max(taken.max)
             }
             None => max,
         };
-        if live > intents.max || live > max {
+        if live > taken.max || live > max {
             let what = format!(
                 "pool {} has {live} live runners, at most {max} are allowed, and it was decided on {}",
-                intents.pool, intents.max
+                taken.pool, taken.max
             );
-            self.fails(scene, 17, &[&intents.pool], what);
+            self.fails(scene, 17, &[&taken.pool], what);
         }
     }
 

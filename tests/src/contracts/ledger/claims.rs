@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use motorpool_control::ports::ledger::{Opened, Subject, Written};
+use motorpool_control::store::{Opened, Written};
 use motorpool_domain::claim::{Claim, ClaimState};
+use motorpool_domain::record::Key;
 use motorpool_domain::{Owner, Workflow};
 use tokio::task::JoinSet;
 
@@ -23,7 +24,7 @@ pub async fn a_claim_is_opened_and_found(ledger: Shared) -> Result<()> {
     assert_eq!(ledger.claim(&claim.id).await?, Some(claim.clone()));
     assert_eq!(ledger.claim_by_key(&claim.key).await?, Some(claim.clone()));
     assert_eq!(ledger.claims_of(&claim.key.owner, &claim.key.workflow).await?, vec![claim.clone()]);
-    assert_eq!(log(&ledger, Subject::Claim(claim.id)).await?, ["opened"]);
+    assert_eq!(log(&ledger, Key::from(&claim.id)).await?, ["opened"]);
     Ok(())
 }
 
@@ -53,7 +54,7 @@ pub async fn a_key_has_one_claim(ledger: Shared) -> Result<()> {
     assert_eq!(open(&ledger, &second, Some(&claim_id("c-9")?)).await?, lost);
     assert_eq!(ledger.claim(&second.id).await?, None);
     assert_eq!(ledger.claim_by_key(&first.key).await?, Some(first));
-    assert!(log(&ledger, Subject::Claim(second.id)).await?.is_empty());
+    assert!(log(&ledger, Key::from(&second.id)).await?.is_empty());
     Ok(())
 }
 
@@ -107,7 +108,7 @@ pub async fn inv_07_fault_15_opening_again_is_done_and_changes_nothing(ledger: S
     for _ in 0..2 {
         assert_eq!(open(&ledger, &second, Some(&first.id)).await?, Opened::Done);
     }
-    assert_eq!(log(&ledger, Subject::Claim(second.id.clone())).await?, ["opened"]);
+    assert_eq!(log(&ledger, Key::from(&second.id)).await?, ["opened"]);
     // So late that another has the key by now: that is lost.
     assert_eq!(open(&ledger, &first, None).await?, Opened::Lost { found: Some(second.id) });
     Ok(())

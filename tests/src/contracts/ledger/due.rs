@@ -1,9 +1,10 @@
 //! What is due: everything that can get stuck, at its threshold or when a look was planned; nothing else.
 
 use anyhow::Result;
-use motorpool_control::ports::ledger::{Due, IntentsWrite, IntentsWritten, RunnerWrite, Written};
+use motorpool_control::store::{IntentsWrite, IntentsWritten, RunnerWrite, Written};
 use motorpool_domain::Threshold;
 use motorpool_domain::claim::Member;
+use motorpool_domain::record::{Key, Path};
 use motorpool_domain::runner::{Runner, RunnerState};
 
 use super::fixtures::{
@@ -21,11 +22,11 @@ pub async fn what_is_due_comes_in_order_and_bounded(ledger: Shared) -> Result<()
             let mut claim = claim(&format!("c-{number}"))?;
             claim.threshold = Some(Threshold(at(when)));
             open(&ledger, &claim, None).await?;
-            expected.push(Due::Claim(claim.id));
+            expected.push(due(&claim.id));
         } else {
             let runner = Runner { threshold: Some(Threshold(at(when))), ..intent(&format!("r-{number}"))? };
             launch(&ledger, 100, None, std::slice::from_ref(&runner)).await?;
-            expected.push(Due::Runner(runner.id));
+            expected.push(due(&runner.id));
         }
     }
     assert_eq!(ledger.due(at(99), 1_000).await?, []);
@@ -52,7 +53,7 @@ pub async fn what_is_terminal_or_a_persons_is_never_due(ledger: Shared) -> Resul
     let state = RunnerState::Resetting { attempt: 1, not_before: at(2), why: "released".to_owned() };
     let free = Runner { threshold: Some(Threshold(at(50))), ..moved(&stuck, state) };
     must_write(&ledger, &stuck, &free).await?;
-    assert_eq!(ledger.due(at(50), 10).await?, [Due::Runner(free.id)]);
+    assert_eq!(ledger.due(at(50), 10).await?, [due(&free.id)]);
     Ok(())
 }
 
@@ -118,7 +119,7 @@ pub async fn a_heartbeat_never_moves_what_is_due(ledger: Shared) -> Result<()> {
 
 pub async fn an_ended_claim_is_due_until_it_is_settled(ledger: Shared) -> Result<()> {
     let claim = opened(&ledger, "c-1").await?;
-    let due = [Due::Claim(claim.id.clone())];
+    let due = [due(&claim.id)];
     assert_eq!(ledger.due(at(LIMIT - 1), 10).await?, []);
     assert_eq!(ledger.due(at(LIMIT), 10).await?, due);
 
@@ -126,10 +127,9 @@ pub async fn an_ended_claim_is_due_until_it_is_settled(ledger: Shared) -> Result
     let holding = claim.gaining([member]);
     must_write_claim(&ledger, &claim, &holding).await?;
     let ended = holding.released("done", at(7));
-    // Its log entry is of the time `rev`, and from then on it is due.
     must_write_claim(&ledger, &holding, &ended).await?;
-    assert_eq!(ledger.due(at(ended.rev - 1), 10).await?, []);
-    assert_eq!(ledger.due(at(ended.rev), 10).await?, due);
+    assert_eq!(ledger.due(at(6), 10).await?, []);
+    assert_eq!(ledger.due(at(7), 10).await?, due);
     must_write_claim(&ledger, &ended, &ended.settled()).await?;
     assert_eq!(ledger.due(at(LIMIT * 100), 10).await?, []);
 
@@ -139,8 +139,15 @@ pub async fn an_ended_claim_is_due_until_it_is_settled(ledger: Shared) -> Result
     Ok(())
 }
 
+fn due<'a, Id>(id: &'a Id) -> Path
+where
+    Key: From<&'a Id>,
+{
+    Key::from(id).into()
+}
+
 async fn due_first_at(ledger: &Shared, runner: &Runner, when: u64) -> Result<()> {
     assert_eq!(ledger.due(at(when - 1), 10).await?, [], "just before {when}");
-    assert_eq!(ledger.due(at(when), 10).await?, [Due::Runner(runner.id.clone())], "at {when}");
+    assert_eq!(ledger.due(at(when), 10).await?, [due(&runner.id)], "at {when}");
     Ok(())
 }

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Ledger, Opened, Page, PoolWrite,
-    RunnerWrite, Subject, Taken, Written,
+use motorpool_control::store::{
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Opened, Page, PoolWrite, RunnerWrite,
+    Store, Taken, Written,
 };
 use motorpool_domain::claim::{Ask, Claim, ClaimKey, Member};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Hold, NewRunner, Runner, RunnerState};
 use motorpool_domain::spec::{Offer, Spec, Usage, Want};
 use motorpool_domain::{
     Actor, AuditEntry, ClaimId, Epoch, LaunchId, Owner, PoolName, RunnerId, Threshold, Timestamp, Workflow,
 };
 
-pub type Shared = Arc<dyn Ledger>;
+pub type Shared = Arc<Store>;
 
 /// The one pool that most cases need.
 pub const POOL: &str = "small";
@@ -274,7 +275,7 @@ pub async fn open_taking(
 }
 
 /// What a subject's log says was done, newest first.
-pub async fn log(ledger: &Shared, subject: Subject) -> Result<Vec<String>> {
+pub async fn log(ledger: &Shared, subject: Key) -> Result<Vec<String>> {
     let listed = ledger.audit(&subject, Page::first(1_000)).await?;
     ensure!(listed.next.is_none(), "the log is too long for a case");
     Ok(listed.items.into_iter().map(|entry| entry.what).collect())

@@ -1,8 +1,9 @@
 //! Listings and counts, in order and in pages.
 
 use anyhow::{Result, ensure};
-use motorpool_control::ports::ledger::{Page, Subject, WhichClaims};
+use motorpool_control::store::{Page, WhichClaims};
 use motorpool_domain::claim::{Claim, ClaimState, Member};
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Runner, RunnerState, StateName};
 
 use super::fixtures::{
@@ -131,7 +132,7 @@ pub async fn a_bad_page_is_an_error(ledger: Shared) -> Result<()> {
         for which in [WhichClaims::Short, WhichClaims::Waiting, WhichClaims::Open, WhichClaims::All] {
             assert!(ledger.list_claims(&pool, which, page(&after)).await.is_err(), "{after:?}");
         }
-        let subject = Subject::Pool(pool.clone());
+        let subject = Key::from(&pool);
         assert!(ledger.audit(&subject, page(&after)).await.is_err(), "{after:?}");
     }
     Ok(())

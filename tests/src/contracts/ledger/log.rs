@@ -1,8 +1,9 @@
 //! The log: written with its record in one transaction, newest first, in pages.
 
 use anyhow::{Context, Result};
-use motorpool_control::ports::ledger::{Page, Subject, Taken, Written};
+use motorpool_control::store::{Page, Taken, Written};
 use motorpool_domain::AuditEntry;
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::RunnerState;
 
 use super::fixtures::{
@@ -11,7 +12,7 @@ use super::fixtures::{
 };
 
 pub async fn the_log_is_newest_first_and_in_pages(ledger: Shared) -> Result<()> {
-    let subject = Subject::Runner(runner_id("r-1")?);
+    let subject = Key::from(&runner_id("r-1")?);
     let first = ledger.audit(&subject, Page::first(10)).await?;
     assert_eq!((first.items, first.next), (vec![], None));
     let mut runner = idle(&ledger, "r-1").await?;
@@ -41,24 +42,24 @@ pub async fn inv_02_a_lost_write_leaves_no_entry(ledger: Shared) -> Result<()> {
     let now = must_write(&ledger, &runner, &moved(&runner, RunnerState::Idle)).await?;
     let lost = write(&ledger, &runner, &terminated(&runner)).await?;
     assert_eq!(lost, Written::Lost { found: now });
-    assert_eq!(log(&ledger, Subject::Runner(runner.id)).await?, ["moved", "moved", "launched"]);
+    assert_eq!(log(&ledger, Key::from(&runner.id)).await?, ["moved", "moved", "launched"]);
 
     let claim = opened(&ledger, "c-1").await?;
     write_claim(&ledger, &claim.settled(), &claim.released("done", at(9))).await?;
-    assert_eq!(log(&ledger, Subject::Claim(claim.id)).await?, ["opened"]);
+    assert_eq!(log(&ledger, Key::from(&claim.id)).await?, ["opened"]);
     Ok(())
 }
 
 pub async fn a_transaction_logs_on_every_record_it_changes(ledger: Shared) -> Result<()> {
     let (runner, claim) = (idle(&ledger, "r-1").await?, opened(&ledger, "c-1").await?);
     assert_eq!(take(&ledger, &claim, &runner).await?, Taken::Done);
-    assert_eq!(log(&ledger, Subject::Runner(runner.id)).await?, ["took", "moved", "launched"]);
-    assert_eq!(log(&ledger, Subject::Claim(claim.id)).await?, ["took", "opened"]);
+    assert_eq!(log(&ledger, Key::from(&runner.id)).await?, ["took", "moved", "launched"]);
+    assert_eq!(log(&ledger, Key::from(&claim.id)).await?, ["took", "opened"]);
     Ok(())
 }
 
 pub async fn a_note_is_kept_once(ledger: Shared) -> Result<()> {
-    let subject = Subject::Pool(pool_name(POOL)?);
+    let subject = Key::from(&pool_name(POOL)?);
     for what in ["defined", "changed", "changed", "braked"] {
         ledger.note(&subject, &entry(1, what)).await?;
     }
@@ -70,7 +71,7 @@ pub async fn a_note_is_kept_once(ledger: Shared) -> Result<()> {
     said.sort();
     assert_eq!(said, ["braked", "changed", "changed", "changed", "defined"]);
     assert_eq!(ledger.pool(&pool_name(POOL)?).await?, None, "a note makes no pool");
-    let runner = Subject::Runner(runner_id(POOL)?);
+    let runner = Key::from(&runner_id(POOL)?);
     assert!(log(&ledger, runner).await?.is_empty(), "names of different kinds are apart");
     Ok(())
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Opened, Subject, Taken,
+use motorpool_control::store::{
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, IntentsWritten, Opened, Taken,
 };
 use motorpool_domain::claim::{Claim, Member};
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use tokio::task::JoinSet;
 
@@ -22,7 +23,7 @@ pub async fn a_claim_is_opened_with_its_first_runner(ledger: Shared) -> Result<(
     assert_eq!(read_claim(&ledger, &claim.id).await?, claim_after);
     assert_eq!(ledger.claim_by_key(&claim.key).await?, Some(claim_after));
     assert_eq!(read(&ledger, &runner.id).await?, runner_after);
-    assert_eq!(log(&ledger, Subject::Claim(claim.id)).await?, ["took", "opened"]);
+    assert_eq!(log(&ledger, Key::from(&claim.id)).await?, ["took", "opened"]);
     Ok(())
 }
 
@@ -63,7 +64,7 @@ pub async fn a_key_that_is_taken_keeps_the_runner_idle(ledger: Shared) -> Result
     assert_eq!(read(&ledger, &runner.id).await?, runner);
     assert_eq!(ledger.claim(&second.id).await?, None);
     assert_eq!(ledger.claim_by_key(&first.key).await?, Some(first));
-    assert_eq!(log(&ledger, Subject::Claim(second.id)).await?, Vec::<String>::new());
+    assert_eq!(log(&ledger, Key::from(&second.id)).await?, Vec::<String>::new());
     Ok(())
 }
 
@@ -87,7 +88,7 @@ pub async fn inv_07_fault_15_opening_with_a_runner_again_is_done_and_changes_not
     let (claim_after, runner_after) = taking(&claim, &runner);
     assert_eq!(read_claim(&ledger, &claim.id).await?, claim_after);
     assert_eq!(read(&ledger, &runner.id).await?, runner_after);
-    assert_eq!(log(&ledger, Subject::Claim(claim.id)).await?, ["took", "opened"]);
+    assert_eq!(log(&ledger, Key::from(&claim.id)).await?, ["took", "opened"]);
     Ok(())
 }
 
@@ -97,7 +98,7 @@ pub async fn a_claim_is_opened_with_its_intents_or_not_at_all(ledger: Shared) ->
     for _ in 0..2 {
         assert_eq!(open_launching(&ledger, &first, &[intent("r-1")?]).await?, IntentsWritten::Done);
     }
-    assert_eq!(log(&ledger, Subject::Claim(first.id.clone())).await?, ["gained", "opened"]);
+    assert_eq!(log(&ledger, Key::from(&first.id)).await?, ["gained", "opened"]);
     assert_eq!(open_launching(&ledger, &second, &[intent("r-2")?]).await?, IntentsWritten::ClaimLost);
     assert_eq!(used(&ledger).await?, 1);
     assert_eq!(ledger.claim(&second.id).await?, None);

@@ -1,8 +1,10 @@
 //! Pools, what refresh remembers, and whether the ledger answers.
 
 use anyhow::Result;
-use motorpool_control::ports::ledger::{Deleted, PoolRecord, PoolWrite, RefreshMemory, Written};
+use motorpool_control::store::{Deleted, PoolWrite, Written};
 use motorpool_domain::pool::Pool;
+use motorpool_domain::pool::PoolRecord;
+use motorpool_domain::refresh::RefreshMemory;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -126,10 +128,18 @@ pub async fn refresh_remembers_and_the_ledger_answers(ledger: Shared) -> Result<
     ledger.ping().await?;
     assert_eq!(ledger.refresh_memory().await?, None);
     for pass in [1, 2] {
-        let memory =
-            RefreshMemory { last_pass_at: at(pass), last_sweep_at: at(0), listening_since: at(pass + 1) };
+        let memory = RefreshMemory {
+            last_pass_at: at(pass),
+            last_sweep_at: at(0),
+            listening_since: at(pass + 1),
+            rev: pass - 1,
+        };
         ledger.put_refresh_memory(&memory).await?;
-        assert_eq!(ledger.refresh_memory().await?, Some(memory));
+        let written = RefreshMemory { rev: pass, ..memory };
+        assert_eq!(ledger.refresh_memory().await?, Some(written));
+        // Of a pass that began before this one ended: it knows less.
+        ledger.put_refresh_memory(&RefreshMemory { last_pass_at: at(100), ..memory }).await?;
+        assert_eq!(ledger.refresh_memory().await?, Some(written));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use motorpool_control::ports::ledger::Written;
+use motorpool_control::store::Written;
 use motorpool_domain::Epoch;
 use motorpool_domain::runner::{CleanProof, Credential, ProofKind, Runner, RunnerState};
 use tokio::task::JoinSet;

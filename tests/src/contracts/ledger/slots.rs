@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use motorpool_control::ports::ledger::{ClaimWrite, IntentsWrite, IntentsWritten, Subject, Written};
+use motorpool_control::store::{ClaimWrite, IntentsWrite, IntentsWritten, Written};
 use motorpool_domain::claim::{Claim, Member};
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Runner, RunnerState};
 use motorpool_domain::{Epoch, LaunchId};
 use tokio::task::JoinSet;
@@ -21,10 +22,10 @@ pub async fn inv_15_intents_are_written_with_their_claim(ledger: Shared) -> Resu
     assert_eq!(launch_for(&ledger, &claim, &runners, 25).await?, IntentsWritten::Done);
     for runner in &runners {
         assert_eq!(&read(&ledger, &runner.id).await?, runner);
-        assert_eq!(log(&ledger, Subject::Runner(runner.id.clone())).await?, ["launched"]);
+        assert_eq!(log(&ledger, Key::from(&runner.id)).await?, ["launched"]);
     }
     assert_eq!(read_claim(&ledger, &claim.id).await?, gaining(&claim, &runners));
-    assert_eq!(log(&ledger, Subject::Claim(claim.id)).await?, ["gained", "opened"]);
+    assert_eq!(log(&ledger, Key::from(&claim.id)).await?, ["gained", "opened"]);
     assert_eq!(used(&ledger).await?, 25);
     Ok(())
 }
@@ -124,7 +125,7 @@ pub async fn inv_02_intents_of_a_claim_that_moved_on_are_refused_whole(ledger: S
     assert_eq!(launch_for(&ledger, &claim, &runners, 100).await?, IntentsWritten::ClaimLost);
     for runner in &runners {
         assert_eq!(ledger.runner(&runner.id).await?, None);
-        assert!(log(&ledger, Subject::Runner(runner.id.clone())).await?.is_empty());
+        assert!(log(&ledger, Key::from(&runner.id)).await?.is_empty());
     }
     assert_eq!((read_claim(&ledger, &claim.id).await?, used(&ledger).await?), (ended, 0));
     Ok(())
@@ -161,7 +162,7 @@ pub async fn inv_01_a_terminated_runner_is_replaced_by_a_higher_epoch(ledger: Sh
     assert_eq!(launch(&ledger, 100, None, &next).await?, IntentsWritten::Done);
     assert_eq!([read(&ledger, &live.id).await?], next, "nothing of the earlier life is left");
     assert_eq!(used(&ledger).await?, 1);
-    assert_eq!(log(&ledger, Subject::Runner(live.id)).await?.len(), 4, "but its log is");
+    assert_eq!(log(&ledger, Key::from(&live.id)).await?.len(), 4, "but its log is");
     Ok(())
 }
 

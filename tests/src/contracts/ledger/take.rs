@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use motorpool_control::ports::ledger::{Subject, Taken};
+use motorpool_control::store::Taken;
 use motorpool_domain::claim::Member;
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Runner, RunnerState};
 use tokio::task::JoinSet;
 
@@ -64,7 +65,7 @@ pub async fn inv_03_an_ended_claim_takes_nothing(ledger: Shared) -> Result<()> {
     assert_eq!(take(&ledger, &claim, &runner).await?, Taken::ClaimLost);
     assert_eq!(read(&ledger, &runner.id).await?, runner);
     assert_eq!(read_claim(&ledger, &claim.id).await?, ended);
-    assert_eq!(log(&ledger, Subject::Runner(runner.id)).await?, ["moved", "launched"]);
+    assert_eq!(log(&ledger, Key::from(&runner.id)).await?, ["moved", "launched"]);
     Ok(())
 }
 
@@ -148,7 +149,7 @@ pub async fn inv_07_fault_15_taking_again_is_done_and_changes_nothing(ledger: Sh
     }
     let (claim_now, runner_now) = (read_claim(&ledger, &claim.id).await?, read(&ledger, &runner.id).await?);
     assert_eq!((claim_now.members.len(), runner_now.rev), (1, runner.rev + 1));
-    assert_eq!(log(&ledger, Subject::Runner(runner.id.clone())).await?, ["took", "moved", "launched"]);
+    assert_eq!(log(&ledger, Key::from(&runner.id)).await?, ["took", "moved", "launched"]);
 
     // The agent was faster than the answer.
     let running = moved(&runner_now, RunnerState::Running { hold: hold(&claim), leaving: false });

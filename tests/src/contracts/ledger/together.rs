@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use motorpool_control::ports::ledger::{AllWritten, RunnerWrite, Subject};
+use motorpool_control::store::{AllWritten, RunnerWrite};
 use motorpool_domain::ladder::{Lacking, Rung, Shortage};
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Usage;
 use tokio::task::JoinSet;
@@ -39,7 +40,7 @@ pub async fn runners_are_written_together_each_with_its_log(ledger: Shared) -> R
     assert_eq!(write(&ledger, &runners, &after).await?, AllWritten::Done);
     for runner in &after {
         assert_eq!(read(&ledger, &runner.id).await?, *runner);
-        assert_eq!(log(&ledger, Subject::Runner(runner.id.clone())).await?.len(), 2);
+        assert_eq!(log(&ledger, Key::from(&runner.id)).await?.len(), 2);
     }
     Ok(())
 }
@@ -85,7 +86,7 @@ pub async fn inv_07_fault_15_writing_together_again_is_done_and_changes_nothing(
     }
     for runner in &after {
         assert_eq!(read(&ledger, &runner.id).await?, *runner);
-        assert_eq!(log(&ledger, Subject::Runner(runner.id.clone())).await?.len(), 2);
+        assert_eq!(log(&ledger, Key::from(&runner.id)).await?.len(), 2);
     }
     Ok(())
 }

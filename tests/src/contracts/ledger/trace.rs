@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::entropy::{Entropy, SeededEntropy};
-use motorpool_control::ports::ledger::{
-    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, LedgerError, Page, PoolWrite, RefreshMemory,
-    RunnerWrite, Subject, WhichClaims,
+use motorpool_control::ports::ledger::LedgerError;
+use motorpool_control::store::{
+    ClaimGain, ClaimOpening, ClaimWrite, IntentsWrite, Page, PoolWrite, RunnerWrite, Store, WhichClaims,
 };
 use motorpool_domain::claim::{Claim, Member};
+use motorpool_domain::record::Key;
+use motorpool_domain::refresh::RefreshMemory;
 use motorpool_domain::runner::{
     Decision, Hold, Presence, ProofKind, Removal, Runner, RunnerEvent, StateName, decide,
 };
@@ -36,7 +38,7 @@ const OUTCOMES: [&str; 15] = [
     "Exists",
     "InUse",
     "Missing",
-    "[Runner(",
+    "[Path {",
     "[Claim {",
     "Listed { items: [Runner",
 ];
@@ -44,7 +46,7 @@ const POOLS: [&str; 2] = ["small", "large"];
 
 /// Each seed goes on in the same ledger, from where the one before left it.
 pub async fn inv_25_the_same_calls_give_the_same_answers_as_in_memory(ledger: Shared) -> Result<()> {
-    let memory: Shared = Arc::new(MemoryLedger::new());
+    let memory: Shared = Arc::new(Store::new(Arc::new(MemoryLedger::new())));
     let mut unseen = BTreeSet::from(OUTCOMES);
     for seed in SEEDS {
         let mut calls = Calls { dice: SeededEntropy::new(seed), now: at(0), runners: vec![], claims: vec![] };
@@ -288,7 +290,9 @@ impl Calls {
     async fn read(&mut self, memory: &Shared, other: &Shared) -> Result<(String, Told)> {
         let ids = (0..8).map(|i| runner_id(format!("r-{i}"))).collect::<Result<Vec<_>>>()?;
         let workflow = Workflow::parse(format!("gh-{}", self.roll(4)))?;
-        let memo = RefreshMemory { last_pass_at: self.now, last_sweep_at: at(0), listening_since: at(1) };
+        let rev = self.roll(3);
+        let memo =
+            RefreshMemory { last_pass_at: self.now, last_sweep_at: at(0), listening_since: at(1), rev };
         match self.roll(5) {
             0 => Ok(("refresh's memory".to_owned(), both!(memory, other, |on| on.refresh_memory()))),
             1 => Ok((format!("{memo:?}"), both!(memory, other, |on| on.put_refresh_memory(&memo)))),
@@ -302,9 +306,9 @@ impl Calls {
 
     async fn log(&mut self, memory: &Shared, other: &Shared) -> Result<(String, Told)> {
         let subject = match self.roll(3) {
-            0 => Subject::Runner(runner_id(format!("r-{}", self.roll(8)))?),
-            1 => Subject::Claim(claim_id(format!("c-{}", self.roll(12)))?),
-            _ => Subject::Pool(pool_name(self.pick(&POOLS)?)?),
+            0 => Key::from(&runner_id(format!("r-{}", self.roll(8)))?),
+            1 => Key::from(&claim_id(format!("c-{}", self.roll(12)))?),
+            _ => Key::from(&pool_name(self.pick(&POOLS)?)?),
         };
         if self.roll(3) == 0 {
             let entry = self.entry("noted");
