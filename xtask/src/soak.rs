@@ -18,7 +18,7 @@ pub(crate) struct Soak {
     /// The first seed
     #[arg(long, default_value_t = 1)]
     from: u64,
-    /// On the embedded engine instead of the ledger in memory
+    /// On SQLite in a file instead of the ledger in memory
     #[arg(long)]
     embedded: bool,
     /// Print the whole trace of the first seed, and nothing else

@@ -25,11 +25,14 @@ const SEEDS: u64 = 1_000;
 /// found near by.
 const NEAR_BY: u64 = 50;
 
+/// The quick run tries one bug of each file in here, of those that are found at once.
+const CONTROL: &str = "shared/control/src";
+
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Planted {
     /// Only this one: a file of tests/planted, without `.patch`
     name: Option<String>,
-    /// From the seed on that each patch names, as `cargo xtask test` does
+    /// A few of them only, from the seed on that each names, as `cargo xtask test` does
     #[arg(long)]
     quick: bool,
     /// Write the seed at which each is found into its patch
@@ -51,6 +54,11 @@ pub(crate) fn run(asked: &Planted) -> Result<String> {
     ensure!(!patches.is_empty(), "there is no planted bug {}", name.as_deref().unwrap_or("at all"));
     // One after the other in the same file, so that the least is built anew from one to the next.
     patches.sort_by(|one, two| (&one.file, &one.name).cmp(&(&two.file, &two.name)));
+    if *quick && name.is_none() {
+        // What sits in `domain` has tables and properties of its own, and has half of the tree built anew.
+        patches.retain(|patch| patch.found_at == 1 && patch.file.starts_with(CONTROL));
+        patches.dedup_by(|later, first| later.file == first.file);
+    }
     let range = |patch: &Patch| match quick {
         true => Range { from: patch.found_at, seeds: NEAR_BY },
         false => Range { from: 1, seeds: SEEDS },
