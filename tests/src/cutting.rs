@@ -93,8 +93,8 @@ impl Ledger for Cutting {
     }
 
     async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError> {
-        let kinds: Vec<&str> = tx.ops.iter().map(Op::path).map(|path| path.key.kind.as_str()).collect();
-        self.write(&format!("a commit of {}", kinds.join(", ")), self.inner.commit(tx)).await
+        let parts: Vec<String> = tx.ops.iter().map(Op::path).map(what_stands_at).collect();
+        self.write(&format!("a commit of {}", parts.join(", ")), self.inner.commit(tx)).await
     }
 
     async fn touch(&self, touch: &Touch) -> Result<(), LedgerError> {
@@ -119,5 +119,14 @@ impl Ledger for Cutting {
 
     async fn ping(&self) -> Result<(), LedgerError> {
         self.inner.ping().await
+    }
+}
+
+/// Its kind, and that of the child: `runner`, or `pool/shortage`.
+fn what_stands_at(path: &Path) -> String {
+    let kind = path.key.kind.as_str();
+    match path.child.as_deref().and_then(|name| name.split('#').next()) {
+        None => kind.to_owned(),
+        Some(child) => format!("{kind}/{child}"),
     }
 }

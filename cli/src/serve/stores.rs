@@ -11,7 +11,7 @@ use motorpool_control::ServerSecret;
 use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
 use motorpool_domain::PoolName;
-use motorpool_ledger::sqlite::SqliteLedger;
+use motorpool_ledger::sqlite::{SqliteError, SqliteLedger};
 use motorpool_queues::InProcessQueue;
 use std::sync::Arc;
 
@@ -55,7 +55,10 @@ pub(super) async fn open<'a>(
 }
 
 fn in_process(data: &DataDir) -> Result<Stores, Failure> {
-    let ledger = SqliteLedger::open(data.path()).map_err(|error| Failure::failed(chain(&error), OWNED))?;
+    let ledger = SqliteLedger::open(data.path()).map_err(|error| {
+        let hint = if matches!(error, SqliteError::Locked { .. }) { OWNED } else { "" };
+        Failure::failed(chain(&error), hint)
+    })?;
     Ok(Stores {
         ledger: Arc::new(ledger.clone()),
         queue: Arc::new(InProcessQueue::default()),

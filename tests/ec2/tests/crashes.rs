@@ -200,11 +200,11 @@ async fn at_every_point_with(clean: Clean, story: &[Step], listings: Listings) -
     for needed in [
         "RunInstances",
         "TerminateInstances",
-        "write_launch_intents",
-        "write_runner",
-        "write_runners",
-        "write_claim",
-        "note_shortage",
+        "a commit of pool, runner, claim",
+        "a commit of runner",
+        "a commit of runner, pool",
+        "a commit of claim",
+        "a commit of pool/shortage",
     ] {
         for side in ["before", "after"] {
             ensure!(kinds.contains(&format!("{side} {needed}")), "the story never passes {side} {needed}");

@@ -43,7 +43,7 @@ pub(crate) async fn inv_16_what_is_of_nobody_ends_and_what_is_anothers_stays(
 
 /// A stage whose control plane was cut off when EC2 had made the machine of gh-1, and nobody had noted it.
 async fn cut_off_after_the_launch<P: Grounds>(grounds: &P) -> Result<Stage<P::Ec2>> {
-    let point = |passed: &[String]| passed.iter().position(|point| point == "before write_runner");
+    let point = |passed: &[String]| passed.iter().position(|point| point == "before a commit of runner");
     // Where that is, a stage tells that is not cut off.
     let (rehearsed, plane) = open(grounds, cleaned(Usage::OnDemand, 4)).await?;
     rehearsed.cuts.cut_at(None);
