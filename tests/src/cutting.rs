@@ -93,7 +93,9 @@ impl Ledger for Cutting {
     }
 
     async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError> {
-        let parts: Vec<String> = tx.ops.iter().map(Op::path).map(what_stands_at).collect();
+        let mut parts: Vec<String> = tx.ops.iter().map(Op::path).map(what_stands_at).collect();
+        // However many of a kind there are.
+        parts.dedup();
         self.write(&format!("a commit of {}", parts.join(", ")), self.inner.commit(tx)).await
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub struct Tx {
     /// Each on another path.
     pub ops: Vec<Op>,
-    /// Written with the rest, on no condition; on paths of their own, and in no list.
+    /// Written with the rest, on no condition; on paths of their own, where nothing stands that is in more lists than one.
     pub log: Vec<Row>,
 }
 
@@ -160,8 +160,7 @@ impl Tx {
                 return Err(TxError::Twice(path.clone()));
             }
         }
-        let crowded = self.rows().find(|row| row.places.len() > row.lists);
-        match crowded.or_else(|| self.log.iter().find(|row| row.lists > 0)) {
+        match self.rows().find(|row| row.places.len() > row.lists) {
             Some(row) => Err(TxError::Lists(row.path.clone())),
             None => Ok(()),
         }
