@@ -43,11 +43,11 @@ impl Control {
             Applied::Stayed | Applied::Refused(_) | Applied::Overtaken => return Ok(()),
         };
         if after.state.makes_room() {
-            self.offer_to_waiting(&after.pool).await?;
+            Box::pin(self.offer_to_waiting(&after.pool)).await?;
         }
         let holder = before.state.hold().or(after.state.hold());
         if let Some(hold) = holder {
-            self.advance(&hold.claim).await?;
+            Box::pin(self.advance(&hold.claim)).await?;
             self.ring(Key::from(&hold.claim));
         }
         Ok(())

@@ -205,7 +205,8 @@ impl Control {
             }
             Picked::Short { filling, reason: _ } => match self.adopt(pool, *filling).await? {
                 Some(filling) if filling.claim.short() == 0 => Ok(LaunchedShort::Enough(Box::new(filling))),
-                Some(filling) => self.launch_shortfall(pool, filling).await,
+                // On the heap, as other long ways are: one within the other they would outgrow a thread's stack.
+                Some(filling) => Box::pin(self.launch_shortfall(pool, filling)).await,
                 None => Ok(LaunchedShort::ClaimLost),
             },
             Picked::ClaimLost => Ok(LaunchedShort::ClaimLost),

@@ -301,7 +301,7 @@ impl Control {
     /// Who holds what could not be launched looks for another, or says why it waits.
     async fn tell_holder(&self, runner: &Runner, climbed: &Climbed) -> Result<(), Refused> {
         match (climbed, runner.state.hold()) {
-            (Climbed::Short { .. }, Some(hold)) => self.advance(&hold.claim).await.map(|_| ()),
+            (Climbed::Short { .. }, Some(hold)) => Box::pin(self.advance(&hold.claim)).await.map(|_| ()),
             (Climbed::Short { .. } | Climbed::UnderWay, _) => Ok(()),
         }
     }

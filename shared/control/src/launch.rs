@@ -95,7 +95,7 @@ impl Control {
                 return short(filling, why, None);
             }
             tracing::info!(claim = %filling.claim.id, pool = %pool.name, count, "launching runners for a claim");
-            match self.climb(pool, runners, &want).await? {
+            match Box::pin(self.climb(pool, runners, &want)).await? {
                 Climbed::UnderWay => {}
                 Climbed::Short { why, until } => return short(filling, why, Some(until)),
             }
@@ -143,7 +143,7 @@ impl Control {
         if self.gave_up_for_a_move(pool, &runners).await?.is_some() {
             return Ok(0);
         }
-        match self.climb(pool, runners, &Want::default()).await? {
+        match Box::pin(self.climb(pool, runners, &Want::default())).await? {
             Climbed::UnderWay => Ok(count),
             // What was refused gave its slot back already, so the slots are no longer as they were read.
             Climbed::Short { .. } => Ok(0),
