@@ -14,7 +14,7 @@ use motorpool_control::ports::entropy::SeededEntropy;
 use motorpool_control::ports::ledger::LedgerError;
 use motorpool_control::store::{ClaimWrite, Deleted, PoolWrite, RunnerWrite, Store, Written};
 use motorpool_control::{Caller, Control, Parts, RefusedKind, ServerSecret, Settings, SweepWish};
-use motorpool_domain::ladder::Rung;
+use motorpool_domain::ladder::CapacityOption;
 use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::pool::{BackendKind, Pool, Rules};
 use motorpool_domain::runner::{Decision, Presence, Removal, Runner, RunnerEvent, decide};
@@ -251,7 +251,7 @@ impl Meddling {
 
 #[async_trait]
 impl Backend for Meddling {
-    async fn ladder(&self, pool: &Pool, want: &Want) -> Result<Vec<Rung>, BackendError> {
+    async fn ladder(&self, pool: &Pool, want: &Want) -> Result<Vec<CapacityOption>, BackendError> {
         let done = match &self.how {
             Meddle::Put(to) => put_unused(&self.store, to).await,
             Meddle::Delete(name) => delete(&self.store, name).await.map(|gone| gone == Deleted::Done),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use motorpool_domain::PoolName;
 use motorpool_domain::pool::Clean;
-use motorpool_wire::api::{PlanView, PoolView, RungView};
+use motorpool_wire::api::{CapacityOptionView, PlanView, PoolView};
 use motorpool_wire::pool_settings::PoolSettings;
 use serde_json::{Value, json};
 
@@ -152,9 +152,9 @@ fn clean(clean: Clean) -> &'static str {
     }
 }
 
-fn ladder(rungs: &[RungView]) -> String {
+fn ladder(rungs: &[CapacityOptionView]) -> String {
     let rows = rungs.iter().take(SHOWN).enumerate().map(|(place, rung)| {
-        let RungView { instance_type, usage, zone, cpu, memory_mb, hourly_usd, empty } = rung;
+        let CapacityOptionView { instance_type, usage, zone, cpu, memory_mb, hourly_usd, empty } = rung;
         vec![
             (place + 1).to_string(),
             instance_type.clone(),
@@ -173,7 +173,7 @@ fn ladder(rungs: &[RungView]) -> String {
     text
 }
 
-fn price(rungs: &[RungView], max: u32, min_idle: u32) -> String {
+fn price(rungs: &[CapacityOptionView], max: u32, min_idle: u32) -> String {
     let known = || rungs.iter().filter_map(|rung| rung.hourly_usd);
     let Some(dearest) = known().reduce(f64::max) else {
         return "What it costs is not known.".to_owned();
@@ -200,8 +200,13 @@ fn price(rungs: &[RungView], max: u32, min_idle: u32) -> String {
 mod tests {
     use super::*;
 
-    fn rung(instance_type: &str, usage: &str, hourly_usd: Option<f64>, empty: Option<&str>) -> RungView {
-        RungView {
+    fn rung(
+        instance_type: &str,
+        usage: &str,
+        hourly_usd: Option<f64>,
+        empty: Option<&str>,
+    ) -> CapacityOptionView {
+        CapacityOptionView {
             instance_type: instance_type.to_owned(),
             usage: usage.to_owned(),
             zone: Some("eu-central-1a".to_owned()),
@@ -217,7 +222,7 @@ mod tests {
         pools_file::parse_pools(text, "p").unwrap().remove(&PoolName::parse("big").unwrap()).unwrap()
     }
 
-    fn plan(rungs: Vec<RungView>) -> PlanView {
+    fn plan(rungs: Vec<CapacityOptionView>) -> PlanView {
         PlanView {
             pool: PoolName::parse("big").unwrap(),
             max: 10,

@@ -11,7 +11,7 @@ use aws_sdk_ec2::types::{Filter, InstanceTypeInfo, LocationType, UsageClassType}
 use futures_util::future::{join_all, try_join_all};
 use motorpool_control::ports::clock::Clock;
 use motorpool_domain::Timestamp;
-use motorpool_domain::ladder::{Price, Rung};
+use motorpool_domain::ladder::{CapacityOption, Price};
 use motorpool_domain::pool::{Architecture, Ec2Rules, Pool};
 use motorpool_domain::spec::{Spec, Usage, Want, is_instance_type};
 
@@ -53,7 +53,7 @@ impl Ec2Backend {
         pool: &Pool,
         rules: &Ec2Rules,
         want: &Want,
-    ) -> Result<Vec<Rung>, Ec2Error> {
+    ) -> Result<Vec<CapacityOption>, Ec2Error> {
         let (types, places) = self.offered(pool, rules).await?;
         Ok(ladder(&pool.rules.offer, rules, want, &types, &places))
     }

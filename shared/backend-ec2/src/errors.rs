@@ -6,7 +6,7 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use motorpool_control::ports::backend::{BackendError, LaunchError};
-use motorpool_domain::ladder::{Lacking, Rung};
+use motorpool_domain::ladder::{CapacityOption, Lacking};
 
 use crate::calls::{Call, RUN_INSTANCES};
 
@@ -139,7 +139,7 @@ impl Ec2Error {
     }
 
     /// What becomes of an order on this rung. `TokenUsed` is for the caller to look into; unlooked into, it confirms nothing.
-    pub(crate) fn of_launch(self, rung: &Rung) -> LaunchError {
+    pub(crate) fn of_launch(self, rung: &CapacityOption) -> LaunchError {
         let verdict = self.verdict();
         let words = || match &self {
             Self::Answered { code, message, .. } => format!("{}: {message}", bare(code)),
@@ -214,10 +214,10 @@ mod tests {
     use super::*;
     use motorpool_domain::spec::{Offer, Spec, Usage};
 
-    fn rung() -> Rung {
+    fn rung() -> CapacityOption {
         let spec = Spec { cpu: 2, memory_mb: 4_096 };
         let offer = Offer { instance_type: "c6i.large".to_owned(), usage: Usage::Spot, spec };
-        Rung { offer, zone: Some("us-east-1a".to_owned()), hourly: None }
+        CapacityOption { offer, zone: Some("us-east-1a".to_owned()), hourly: None }
     }
 
     fn answered(code: &str, status: u16) -> Ec2Error {

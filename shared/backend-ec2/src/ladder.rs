@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use motorpool_domain::ladder::{Price, Rung};
+use motorpool_domain::ladder::{CapacityOption, Price};
 use motorpool_domain::pool::Ec2Rules;
 use motorpool_domain::spec::{Offer, Spec, Usage, Want};
 
@@ -38,7 +38,7 @@ pub(crate) fn ladder(
     want: &Want,
     types: &[Type],
     places: &[Place],
-) -> Vec<Rung> {
+) -> Vec<CapacityOption> {
     let fit: Vec<&Type> = types
         .iter()
         .filter(|kind| kind.spec.cpu >= offer.spec.cpu && kind.spec.memory_mb >= offer.spec.memory_mb)
@@ -62,8 +62,8 @@ pub(crate) fn ladder(
 }
 
 /// In the order of the ladder.
-fn rungs_sold(usage: Usage, types: &[&Type], places: &[Place]) -> Vec<Rung> {
-    let mut rungs: Vec<(Price, &Type, usize, Rung)> = Vec::new();
+fn rungs_sold(usage: Usage, types: &[&Type], places: &[Place]) -> Vec<CapacityOption> {
+    let mut rungs: Vec<(Price, &Type, usize, CapacityOption)> = Vec::new();
     for kind in types.iter().filter(|kind| kind.sold.contains(&usage)) {
         let on_demand = prices::on_demand(&kind.name, kind.spec);
         let offer = Offer { instance_type: kind.name.clone(), usage, spec: kind.spec };
@@ -75,7 +75,8 @@ fn rungs_sold(usage: Usage, types: &[&Type], places: &[Place]) -> Vec<Rung> {
                 Usage::Spot => place.spot_prices.get(&kind.name).copied().unwrap_or(on_demand),
                 Usage::OnDemand => on_demand,
             };
-            let rung = Rung { offer: offer.clone(), zone: Some(place.zone.clone()), hourly: Some(hourly) };
+            let rung =
+                CapacityOption { offer: offer.clone(), zone: Some(place.zone.clone()), hourly: Some(hourly) };
             rungs.push((hourly, kind, order, rung));
         }
     }
@@ -88,7 +89,7 @@ fn rungs_sold(usage: Usage, types: &[&Type], places: &[Place]) -> Vec<Rung> {
 }
 
 /// The first `most`, but of no zone more than its share while another has some left: when the cheapest zone is empty, its rungs are no help.
-fn cheapest(rungs: Vec<Rung>, places: &[Place], most: usize) -> Vec<Rung> {
+fn cheapest(rungs: Vec<CapacityOption>, places: &[Place], most: usize) -> Vec<CapacityOption> {
     let share = most.div_ceil(places.len().max(1));
     let mut taken: BTreeMap<Option<String>, usize> = BTreeMap::new();
     let in_share: Vec<bool> = rungs
@@ -162,8 +163,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn told(rungs: &[Rung]) -> Vec<String> {
-        rungs.iter().map(Rung::in_words).collect()
+    fn told(rungs: &[CapacityOption]) -> Vec<String> {
+        rungs.iter().map(CapacityOption::in_words).collect()
     }
 
     #[test]
@@ -200,7 +201,7 @@ pub(crate) mod tests {
         let all = |usage, fallback| {
             ladder(&offer(usage), &rules("*", fallback), &Want::default(), &types(), &places)
         };
-        let only = |rungs: &[Rung], usage| rungs.iter().all(|rung| rung.offer.usage == usage);
+        let only = |rungs: &[CapacityOption], usage| rungs.iter().all(|rung| rung.offer.usage == usage);
         assert!(only(&all(Usage::Spot, false), Usage::Spot));
         assert!(only(&all(Usage::OnDemand, true), Usage::OnDemand));
         assert_eq!(all(Usage::OnDemand, false).len(), 4, "the one that is too small is left out");
@@ -236,7 +237,8 @@ pub(crate) mod tests {
         assert_eq!(ladder.len(), MOST_RUNGS);
         for zone in ["a", "b", "c"] {
             let here = |usage| {
-                let is = |rung: &&Rung| rung.zone.as_deref() == Some(zone) && rung.offer.usage == usage;
+                let is =
+                    |rung: &&CapacityOption| rung.zone.as_deref() == Some(zone) && rung.offer.usage == usage;
                 ladder.iter().filter(is).count()
             };
             assert!(here(Usage::Spot) >= 8 && here(Usage::OnDemand) == 4, "{zone}: {:#?}", told(&ladder));

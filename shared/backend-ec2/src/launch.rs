@@ -3,7 +3,7 @@
 use aws_sdk_ec2::types::{Instance, Tag};
 use motorpool_control::ports::backend::{LaunchError, LaunchOrder, Machine};
 use motorpool_domain::RunnerId;
-use motorpool_domain::ladder::{Attempt, Lacking};
+use motorpool_domain::ladder::{Lacking, LaunchCall};
 use motorpool_domain::pool::Ec2Rules;
 
 use crate::calls::RUN_INSTANCES;
@@ -44,7 +44,7 @@ impl Ec2Backend {
     }
 
     /// The first of the pool's subnets that is in the rung's zone.
-    async fn subnet_in<'r>(&self, rules: &'r Ec2Rules, attempt: &Attempt) -> Result<&'r str, LaunchError> {
+    async fn subnet_in<'r>(&self, rules: &'r Ec2Rules, attempt: &LaunchCall) -> Result<&'r str, LaunchError> {
         let rung = &attempt.rung;
         let subnets = self.catalogue.zones_of(rules).await.map_err(|error| error.of_launch(rung))?;
         let here = subnets.iter().find(|(_, zone)| rung.zone.as_deref() == Some(zone.as_str()));
@@ -82,7 +82,7 @@ impl Ec2Backend {
     }
 
     /// For people and reports of costs: nothing depends on it, so the first failure ends it. A call for one machine has it in its tags.
-    async fn name_runners(&self, attempt: &Attempt, machines: &[Machine]) {
+    async fn name_runners(&self, attempt: &LaunchCall, machines: &[Machine]) {
         if attempt.count == 1 {
             return;
         }

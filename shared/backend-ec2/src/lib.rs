@@ -26,7 +26,7 @@ use aws_types::SdkConfig;
 use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Machine, Unfit};
 use motorpool_control::ports::clock::Clock;
 use motorpool_domain::PoolName;
-use motorpool_domain::ladder::Rung;
+use motorpool_domain::ladder::CapacityOption;
 use motorpool_domain::pool::{Ec2Rules, Pool, RuleError, Rules};
 use motorpool_domain::runner::{Presence, Runner};
 use motorpool_domain::spec::Want;
@@ -84,7 +84,7 @@ impl Backend for Ec2Backend {
         }
     }
 
-    async fn ladder(&self, pool: &Pool, want: &Want) -> Result<Vec<Rung>, BackendError> {
+    async fn ladder(&self, pool: &Pool, want: &Want) -> Result<Vec<CapacityOption>, BackendError> {
         let attempted = || format!("say which machines pool {} can have", pool.name);
         let rules = rules_of(pool)
             .map_err(|error| BackendError { attempted: attempted(), source: Box::new(error) })?;

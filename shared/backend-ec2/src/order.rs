@@ -12,7 +12,7 @@ use aws_sdk_ec2::types::{
 };
 use motorpool_control::ports::backend::LaunchOrder;
 use motorpool_domain::LaunchId;
-use motorpool_domain::ladder::Attempt;
+use motorpool_domain::ladder::LaunchCall;
 use motorpool_domain::pool::Ec2Rules;
 use motorpool_domain::spec::Usage;
 
@@ -34,7 +34,7 @@ pub(crate) fn request(
     details: Details<'_>,
 ) -> RunInstancesInputBuilder {
     let Details { installation, subnet, root_device, user_data } = details;
-    let Attempt { number: _, from: _, count, rung, asked_by: _ } = order.attempt;
+    let LaunchCall { number: _, from: _, count, rung, asked_by: _ } = order.attempt;
     let usage = rung.offer.usage;
     let profile = |name: &String| IamInstanceProfileSpecification::builder().name(name).build();
     RunInstancesInput::builder()
@@ -57,7 +57,7 @@ pub(crate) fn request(
 
 /// Known to EC2 as the same call, whoever repeats it. At most 64 characters: a launch's id has 42 at most, and neither of the numbers
 /// comes near 10,000.
-pub(crate) fn token(installation: &str, launch: &LaunchId, attempt: &Attempt) -> String {
+pub(crate) fn token(installation: &str, launch: &LaunchId, attempt: &LaunchCall) -> String {
     format!("mp-{installation}-{launch}-{}.{}", attempt.number, attempt.from)
 }
 
@@ -113,7 +113,7 @@ fn tagged(tags: &BTreeMap<String, String>, usage: Usage) -> Vec<TagSpecification
 #[cfg(test)]
 mod tests {
     use super::*;
-    use motorpool_domain::ladder::Rung;
+    use motorpool_domain::ladder::CapacityOption;
     use motorpool_domain::spec::{Offer, Spec};
 
     #[test]
@@ -123,15 +123,18 @@ mod tests {
             usage: Usage::Spot,
             spec: Spec { cpu: 2, memory_mb: 1 },
         };
-        let first = Attempt::first(5, Rung::only(offer.clone()), None);
+        let first = LaunchCall::first(5, CapacityOption::only(offer.clone()), None);
         let launch = LaunchId::parse(format!("l-{}", "z".repeat(40))).unwrap();
-        let last = Attempt { number: 9_999, from: 9_999, ..first.clone() };
+        let last = LaunchCall { number: 9_999, from: 9_999, ..first.clone() };
         for attempt in [&first, &last] {
             let token = token("0a1b2c", &launch, attempt);
             assert!(token.len() <= 64 && token.is_ascii(), "{token}");
         }
         let short = LaunchId::parse("l-abc").unwrap();
         assert_eq!(token("0a1b2c", &short, &first), "mp-0a1b2c-l-abc-1.0");
-        assert_eq!(token("0a1b2c", &short, &first.next(2, 3, Rung::only(offer))), "mp-0a1b2c-l-abc-2.2");
+        assert_eq!(
+            token("0a1b2c", &short, &first.next(2, 3, CapacityOption::only(offer))),
+            "mp-0a1b2c-l-abc-2.2"
+        );
     }
 }

@@ -6,11 +6,11 @@ use crate::ports::backend::{LaunchError, LaunchOrder, Machine, Ordered};
 use crate::refused::{Refused, chain};
 use crate::store::{AllWritten, RunnerWrite};
 use futures_util::StreamExt;
-use motorpool_domain::ladder::{Choice, Lacking, Rung, Shortage, choose};
+use motorpool_domain::ladder::{CapacityOption, Choice, Lacking, Shortage, choose};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    Change, Decision, Runner, RunnerEvent, attempt_of, decide, is_of, is_unlaunched, may_be_unseen,
-    next_look, run_from,
+    Change, Decision, Runner, RunnerEvent, call_of, decide, is_of, is_unlaunched, may_be_unseen, next_look,
+    run_from,
 };
 use motorpool_domain::spec::Want;
 use motorpool_domain::{Actor, RunnerId, Timestamp};
@@ -53,14 +53,19 @@ impl Control {
         &self,
         pool: &Pool,
         want: &Want,
-    ) -> Result<Result<Vec<Rung>, String>, Refused> {
+    ) -> Result<Result<Vec<CapacityOption>, String>, Refused> {
         Ok(self.backend(pool.rules.backend)?.ladder(pool, want).await.map_err(|error| {
             tracing::warn!(pool = %pool.name, error = chain(&error), "the provider can't say what it has");
             format!("the provider can't say what it has: {}", chain(&error))
         }))
     }
 
-    async fn choose_from(&self, pool: &Pool, want: &Want, ladder: &[Rung]) -> Result<Choice, Refused> {
+    async fn choose_from(
+        &self,
+        pool: &Pool,
+        want: &Want,
+        ladder: &[CapacityOption],
+    ) -> Result<Choice, Refused> {
         let now = self.now();
         let shortages = self.store.shortages(&pool.name, now).await?;
         Ok(choose(ladder, want, &shortages, now))
@@ -106,7 +111,7 @@ impl Control {
 
     /// Takes up a launch that was not confirmed, from any one of its runners.
     pub(crate) async fn climb_again(&self, pool: &Pool, runner: &Runner) -> Result<(), Refused> {
-        let attempt = attempt_of(runner);
+        let attempt = call_of(runner);
         let ids = match pool.rules.backend.launches() {
             true => attempt.runners(&runner.launch),
             false => vec![runner.id.clone()],
@@ -148,7 +153,7 @@ impl Control {
         let Some(first) = runners.iter().find(|runner| is_unlaunched(runner)) else {
             return Ok(Called::Over(Climbed::UnderWay));
         };
-        let attempt = attempt_of(first);
+        let attempt = call_of(first);
         let order = LaunchOrder {
             pool,
             launch: &first.launch,
@@ -235,12 +240,12 @@ impl Control {
         &self,
         pool: &Pool,
         rest: &[Runner],
-        rung: &Rung,
+        rung: &CapacityOption,
     ) -> Result<Option<Vec<Runner>>, Refused> {
         let Some(first) = rest.first() else { return Ok(None) };
         let rest = run_from(first.index, rest);
         let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
-        let next = attempt_of(first).next(first.index, count, rung.clone());
+        let next = call_of(first).next(first.index, count, rung.clone());
         let event = RunnerEvent::Attempted { attempt: next };
         let now = self.now();
         let mut afters = Vec::new();

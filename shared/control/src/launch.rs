@@ -8,7 +8,7 @@ use crate::ports::entropy::fresh_launch;
 use crate::refused::Refused;
 use crate::store::{IntentsWrite, IntentsWritten};
 use motorpool_domain::claim::{Claim, Member};
-use motorpool_domain::ladder::{AskedBy, Attempt, Choice, Rung, cannot_launch};
+use motorpool_domain::ladder::{AskedBy, CapacityOption, Choice, LaunchCall, cannot_launch};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::runner::{Hold, NewRunner, Runner, next_look};
@@ -174,13 +174,13 @@ impl Control {
         &self,
         pool: &Pool,
         count: u32,
-        rung: Rung,
+        rung: CapacityOption,
         claim: Option<&Claim>,
     ) -> Result<Vec<Runner>, Refused> {
         let now = self.now();
         let launch = fresh_launch(self.entropy.as_ref())?;
         let asked_by = claim.map(|claim| AskedBy::new(&claim.id, &claim.key));
-        let attempt = Attempt::first(count, rung, asked_by);
+        let attempt = LaunchCall::first(count, rung, asked_by);
         let intent = |index| {
             let new = NewRunner {
                 id: RunnerId::of_launch(&launch, index),

@@ -5,10 +5,10 @@ use crate::control::Control;
 use crate::ports::backend::BackendError;
 use crate::refused::{Refused, chain};
 use motorpool_domain::PoolName;
-use motorpool_domain::ladder::{Price, Rung};
+use motorpool_domain::ladder::{CapacityOption, Price};
 use motorpool_domain::pool::{Pool, Source, launches_as_before};
 use motorpool_domain::spec::Want;
-use motorpool_wire::api::{PlanView, RungView};
+use motorpool_wire::api::{CapacityOptionView, PlanView};
 use motorpool_wire::pool_settings::PoolSettings;
 
 impl Control {
@@ -32,8 +32,8 @@ impl Control {
         let rungs = ladder.into_iter().map(|rung| {
             let empty = shortages.iter().find(|shortage| shortage.of.covers(&rung));
             let empty = empty.map(|shortage| shortage.why.clone());
-            let Rung { offer, zone, hourly } = rung;
-            RungView {
+            let CapacityOption { offer, zone, hourly } = rung;
+            CapacityOptionView {
                 instance_type: offer.instance_type,
                 usage: offer.usage.name().to_owned(),
                 zone,

@@ -7,7 +7,7 @@ use crate::ports::entropy::fresh_launch;
 use crate::refused::Refused;
 use crate::store::{IntentsWrite, IntentsWritten, Page, RunnerWrite, Written};
 use crate::views::millis;
-use motorpool_domain::ladder::{Attempt, Rung};
+use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
     NewRunner, Refusal, Removal, Renewal, Runner, RunnerEvent, StateName, next_look, renew_secret,
@@ -62,7 +62,7 @@ impl Control {
             pool: pool.name.clone(),
             launch: fresh_launch(self.entropy.as_ref())?,
             index: 0,
-            attempt: Some(Attempt::first(1, Rung::only(offer.clone()), None)),
+            attempt: Some(LaunchCall::first(1, CapacityOption::only(offer.clone()), None)),
             offer,
             kept: true,
             hold: None,

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 /// One way to get a machine: what it would be, where, and at about what price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rung {
+pub struct CapacityOption {
     pub offer: Offer,
     pub zone: Option<String>,
     pub hourly: Option<Price>,
 }
 
-impl Rung {
+impl CapacityOption {
     /// Of a provider that has one kind of machine, in one place.
     pub fn only(offer: Offer) -> Self {
         Self { offer, zone: None, hourly: None }
@@ -60,12 +60,12 @@ impl Price {
 /// One call to the provider, as it is written down before it is made: the same call again can be made from it, and is known to the
 /// provider as the same. It asks for the runners `from..from + count` of its launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempt {
+pub struct LaunchCall {
     /// Counts the calls that were written down for each of its runners. With `from`, no other call of the launch has it.
     pub number: u32,
     pub from: u32,
     pub count: u32,
-    pub rung: Rung,
+    pub rung: CapacityOption,
     /// Whom the machines were for when it was made; noted on them for the reports of costs.
     pub asked_by: Option<AskedBy>,
 }
@@ -82,14 +82,14 @@ impl AskedBy {
     }
 }
 
-impl Attempt {
-    pub fn first(count: u32, rung: Rung, asked_by: Option<AskedBy>) -> Self {
+impl LaunchCall {
+    pub fn first(count: u32, rung: CapacityOption, asked_by: Option<AskedBy>) -> Self {
         Self { number: 1, from: 0, count, rung, asked_by }
     }
 
     /// The next call, for runners that this one did not give.
     #[must_use]
-    pub fn next(&self, from: u32, count: u32, rung: Rung) -> Self {
+    pub fn next(&self, from: u32, count: u32, rung: CapacityOption) -> Self {
         Self { number: self.number + 1, from, count, rung, asked_by: self.asked_by.clone() }
     }
 
@@ -121,7 +121,8 @@ impl Shortage {
 #[serde(rename_all = "snake_case")]
 pub enum Lacking {
     /// This type, here, sold so.
-    Rung { instance_type: String, zone: Option<String>, usage: Usage },
+    #[serde(rename = "rung")]
+    CapacityOption { instance_type: String, zone: Option<String>, usage: Usage },
     /// Everything here: no address is free in its network.
     Zone { zone: String },
     /// Everything sold so: a quota of the account is used up.
@@ -129,17 +130,17 @@ pub enum Lacking {
 }
 
 impl Lacking {
-    pub fn rung(rung: &Rung) -> Self {
-        Self::Rung {
+    pub fn rung(rung: &CapacityOption) -> Self {
+        Self::CapacityOption {
             instance_type: rung.offer.instance_type.clone(),
             zone: rung.zone.clone(),
             usage: rung.offer.usage,
         }
     }
 
-    pub fn covers(&self, rung: &Rung) -> bool {
+    pub fn covers(&self, rung: &CapacityOption) -> bool {
         match self {
-            Self::Rung { instance_type, zone, usage } => {
+            Self::CapacityOption { instance_type, zone, usage } => {
                 *instance_type == rung.offer.instance_type && *zone == rung.zone && *usage == rung.offer.usage
             }
             Self::Zone { zone } => rung.zone.as_ref() == Some(zone),
@@ -150,7 +151,7 @@ impl Lacking {
     /// A name that no other shortage of the pool has.
     pub fn key(&self) -> String {
         match self {
-            Self::Rung { instance_type, zone, usage } => {
+            Self::CapacityOption { instance_type, zone, usage } => {
                 format!("rung/{instance_type}/{}/{}", zone.as_deref().unwrap_or("-"), usage.name())
             }
             Self::Zone { zone } => format!("zone/{zone}"),
@@ -161,7 +162,7 @@ impl Lacking {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    Try(Rung),
+    Try(CapacityOption),
     /// All that would do had nothing to give; the first may have again at `until`.
     Wait {
         until: Timestamp,
@@ -174,7 +175,7 @@ pub enum Choice {
 }
 
 /// The best rung that fits what is wanted and is not known to be empty.
-pub fn choose(ladder: &[Rung], want: &Want, shortages: &[Shortage], now: Timestamp) -> Choice {
+pub fn choose(ladder: &[CapacityOption], want: &Want, shortages: &[Shortage], now: Timestamp) -> Choice {
     let mut misfit = None;
     let mut empty: Vec<&Shortage> = Vec::new();
     for rung in ladder {
@@ -225,13 +226,13 @@ mod tests {
     use super::*;
     use crate::spec::Spec;
 
-    fn rung(instance_type: &str, zone: &str, usage: Usage) -> Rung {
+    fn rung(instance_type: &str, zone: &str, usage: Usage) -> CapacityOption {
         let offer =
             Offer { instance_type: instance_type.to_owned(), usage, spec: Spec { cpu: 2, memory_mb: 4_096 } };
-        Rung { offer, zone: Some(zone.to_owned()), hourly: None }
+        CapacityOption { offer, zone: Some(zone.to_owned()), hourly: None }
     }
 
-    fn ladder() -> Vec<Rung> {
+    fn ladder() -> Vec<CapacityOption> {
         vec![
             rung("c6i.large", "a", Usage::Spot),
             rung("c6i.large", "b", Usage::Spot),
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn the_first_rung_that_is_not_empty_is_tried() {
         let want = Want::default();
-        let [first, second, third, last] = <[Rung; 4]>::try_from(ladder()).unwrap();
+        let [first, second, third, last] = <[CapacityOption; 4]>::try_from(ladder()).unwrap();
         let chosen = |shortages: &[Shortage]| choose(&ladder(), &want, shortages, NOW);
         assert_eq!(chosen(&[]), Choice::Try(first.clone()));
         assert_eq!(chosen(&[short(Lacking::rung(&first), 2_000)]), Choice::Try(second));
@@ -283,8 +284,8 @@ mod tests {
 
     #[test]
     fn the_next_attempt_is_for_what_the_last_did_not_give() {
-        let [first, second, ..] = <[Rung; 4]>::try_from(ladder()).unwrap();
-        let attempt = Attempt::first(5, first, None);
+        let [first, second, ..] = <[CapacityOption; 4]>::try_from(ladder()).unwrap();
+        let attempt = LaunchCall::first(5, first, None);
         let next = attempt.next(2, 3, second);
         assert_eq!((next.number, next.from, next.count), (2, 2, 3));
         let launch = LaunchId::parse("l-abc").unwrap();

@@ -32,7 +32,7 @@ pub struct Listening {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    Rung,
+    CapacityOption,
     /// It was silent for as long as it was listened to.
     Silent,
     /// Nothing will ring any more.
@@ -85,7 +85,7 @@ impl Listening {
         tokio::select! {
             biased;
             _ = self.closed.wait_for(|closed| *closed) => Woken::Closed,
-            _ = self.rings.changed() => Woken::Rung,
+            _ = self.rings.changed() => Woken::CapacityOption,
             () = tokio::time::sleep(at_most) => Woken::Silent,
         }
     }

@@ -47,7 +47,7 @@ where
                 biased;
                 () = &mut over => return Ok(seen),
                 woken = listening.rung(recheck) => match woken {
-                    Woken::Rung | Woken::Silent => {}
+                    Woken::CapacityOption | Woken::Silent => {}
                     Woken::Closed => return Ok(seen),
                 },
             }

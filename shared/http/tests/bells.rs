@@ -21,7 +21,7 @@ async fn a_ring_between_listening_and_waiting_is_heard_once() {
     let mut listening = bells.listen(claim("c-1"));
     bells.ring(claim("c-1"));
     bells.ring(claim("c-1"));
-    assert_eq!(listening.rung(NEVER).await, Woken::Rung);
+    assert_eq!(listening.rung(NEVER).await, Woken::CapacityOption);
     assert_eq!(listening.rung(Duration::ZERO).await, Woken::Silent);
 }
 
@@ -48,7 +48,7 @@ async fn everybody_who_listens_is_woken_and_memory_is_given_back() {
         bells.ring(claim(&format!("c-{place}")));
     }
     for waiter in waiting {
-        assert_eq!(waiter.await.unwrap(), Woken::Rung);
+        assert_eq!(waiter.await.unwrap(), Woken::CapacityOption);
     }
     assert_eq!(bells.listened_to(), 0);
 }
@@ -67,7 +67,7 @@ async fn who_gives_up_leaves_the_others_listening() {
     let mut stays = bells.listen(claim("c-1"));
     drop(bells.listen(claim("c-1")));
     bells.ring(claim("c-1"));
-    assert_eq!(stays.rung(NEVER).await, Woken::Rung);
+    assert_eq!(stays.rung(NEVER).await, Woken::CapacityOption);
 }
 
 #[tokio::test]

@@ -203,7 +203,7 @@ pub struct PlanView {
     pub max: u32,
     pub min_idle: u32,
     /// In the order in which they are tried.
-    pub rungs: Vec<RungView>,
+    pub rungs: Vec<CapacityOptionView>,
     /// Why the pool can't be changed so now, though its settings are sound.
     #[serde(default)]
     pub refused: Option<String>,
@@ -216,7 +216,7 @@ pub struct PlanView {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RungView {
+pub struct CapacityOptionView {
     pub instance_type: String,
     pub usage: String,
     pub zone: Option<String>,

@@ -2,7 +2,7 @@
 
 use crate::fake::catalogue::{IMAGE, SECURITY_GROUP, SUBNETS};
 use motorpool_control::ports::backend::{LaunchOrder, Machine, Ordered};
-use motorpool_domain::ladder::{AskedBy, Attempt, Rung};
+use motorpool_domain::ladder::{AskedBy, CapacityOption, LaunchCall};
 use motorpool_domain::pool::{
     Architecture, BackendKind, Clean, Commands, Dispatch, Ec2Rules, Limits, Pool, Rules, Source,
 };
@@ -55,18 +55,18 @@ pub fn launch_id(word: &str) -> LaunchId {
 }
 
 /// The first call of a launch, for a claim.
-pub fn attempt(count: u32, rung: Rung) -> Attempt {
+pub fn attempt(count: u32, rung: CapacityOption) -> LaunchCall {
     let asked_by = AskedBy {
         claim: ClaimId::parse("c-0123").expect("a claim's id"),
         workflow: Workflow::parse("gh-123.2").expect("a workflow"),
     };
-    Attempt::first(count, rung, Some(asked_by))
+    LaunchCall::first(count, rung, Some(asked_by))
 }
 
 /// The launch secret of every order that is made here.
 pub const LAUNCH_SECRET: &str = "mp_launch_c0ffee5ec2e7";
 
-pub fn order<'a>(pool: &'a Pool, launch: &'a LaunchId, attempt: &'a Attempt) -> LaunchOrder<'a> {
+pub fn order<'a>(pool: &'a Pool, launch: &'a LaunchId, attempt: &'a LaunchCall) -> LaunchOrder<'a> {
     let ordered = |runner| Ordered { runner, secret: "mp_launch_of_one_machine".to_owned() };
     let machines = attempt.runners(launch).into_iter().map(ordered).collect();
     LaunchOrder { pool, launch, attempt, machines, launch_secret: LAUNCH_SECRET.to_owned() }

@@ -14,7 +14,7 @@ use motorpool_control::ports::queue::Queue;
 use motorpool_control::store::{Page, Store};
 use motorpool_control::{Caller, Control, Parts, Refused, RefusedKind, Settings, SweepWish};
 use motorpool_domain::Workflow;
-use motorpool_domain::ladder::Rung;
+use motorpool_domain::ladder::CapacityOption;
 use motorpool_domain::pool::{BackendKind, Pool};
 use motorpool_domain::runner::{Notice, Runner, RunnerState};
 use motorpool_domain::spec::{Spec, Want};
@@ -77,8 +77,8 @@ impl Stage {
     }
 
     /// So many more can be had of it.
-    pub fn has(&self, rung: &Rung, more: u32) {
-        let Rung { offer, zone, hourly: _ } = rung;
+    pub fn has(&self, rung: &CapacityOption, more: u32) {
+        let CapacityOption { offer, zone, hourly: _ } = rung;
         self.ec2.set_capacity(&offer.instance_type, zone.as_deref().unwrap_or_default(), offer.usage, more);
     }
 }
@@ -133,7 +133,7 @@ impl<G: Ground> Stage<G> {
     }
 
     /// What there is to have for the pool, in the order in which it is tried.
-    pub async fn ladder(&self) -> Result<Vec<Rung>> {
+    pub async fn ladder(&self) -> Result<Vec<CapacityOption>> {
         let backend = self.ec2.backend_for(&self.installation()).await;
         Ok(backend.ladder(&self.pool, &Want::default()).await?)
     }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use motorpool_backend_ec2::{Ec2Backend, Ec2Config};
 use motorpool_control::ports::backend::{Backend, LaunchError, Machine};
 use motorpool_control::ports::clock::{Clock, SystemClock};
-use motorpool_domain::ladder::{Attempt, Rung};
+use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::{Ec2Rules, Pool};
 use motorpool_domain::runner::Presence;
 use motorpool_domain::spec::{Usage, Want};
@@ -36,7 +36,7 @@ impl Ground {
         Ok(Self { endpoint, backend, pool: pool("small", Usage::Spot, 50, rules) })
     }
 
-    async fn launch(&self, word: &str, attempt: &Attempt) -> Result<Vec<Machine>, LaunchError> {
+    async fn launch(&self, word: &str, attempt: &LaunchCall) -> Result<Vec<Machine>, LaunchError> {
         let launch = launch_id(word);
         self.backend.launch(&order(&self.pool, &launch, attempt)).await
     }
@@ -61,7 +61,7 @@ async fn a_whole_life_over_moto() -> Result<()> {
     an_image_that_moto_does_not_have_is_refused(&mut ground, &ladder).await
 }
 
-fn the_ladder_is_made_of_what_moto_knows(ladder: &[Rung]) -> Result<()> {
+fn the_ladder_is_made_of_what_moto_knows(ladder: &[CapacityOption]) -> Result<()> {
     ensure!((20..=40).contains(&ladder.len()), "{} rungs", ladder.len());
     let spot = ladder.iter().take_while(|rung| rung.offer.usage == Usage::Spot).count();
     ensure!(spot > 0, "spot comes first");
@@ -125,7 +125,7 @@ async fn what_is_wrong_with_a_pool_is_found_by_asking_moto(ground: &Ground) -> R
 }
 
 /// moto makes as few as it may, so each call is a partial launch, and the rest is the next one's.
-async fn a_launch_comes_in_parts_is_found_and_ends(ground: &Ground, ladder: &[Rung]) -> Result<()> {
+async fn a_launch_comes_in_parts_is_found_and_ends(ground: &Ground, ladder: &[CapacityOption]) -> Result<()> {
     let mut call = attempt(3, ladder[0].clone());
     let mut machines = Vec::new();
     for from in 0..3 {
@@ -165,7 +165,7 @@ async fn a_launch_comes_in_parts_is_found_and_ends(ground: &Ground, ladder: &[Ru
 
 async fn refuse_16_the_metadata_is_closed_the_disk_encrypted_and_there_is_no_role(
     ground: &Ground,
-    rung: &Rung,
+    rung: &CapacityOption,
 ) -> Result<()> {
     let machines = ground
         .launch(if rung.offer.usage == Usage::Spot { "spot" } else { "demand" }, &attempt(2, rung.clone()))
@@ -198,7 +198,10 @@ async fn refuse_16_the_metadata_is_closed_the_disk_encrypted_and_there_is_no_rol
     Ok(())
 }
 
-async fn an_image_that_moto_does_not_have_is_refused(ground: &mut Ground, ladder: &[Rung]) -> Result<()> {
+async fn an_image_that_moto_does_not_have_is_refused(
+    ground: &mut Ground,
+    ladder: &[CapacityOption],
+) -> Result<()> {
     if let Some(rules) = &mut ground.pool.rules.ec2 {
         rules.image = "ami-00000000000000bad".to_owned();
     }

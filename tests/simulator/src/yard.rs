@@ -1,7 +1,7 @@
 //! The machines as they really are, whatever any record says of them: the truth that records are held against. A machine is known
 //! by what its provider calls it: a runner may have two, or none.
 
-use motorpool_domain::ladder::Rung;
+use motorpool_domain::ladder::CapacityOption;
 use motorpool_domain::runner::Notice;
 use motorpool_domain::spec::Usage;
 use motorpool_domain::{Label, PoolName, RunnerId};
@@ -34,7 +34,7 @@ pub(crate) enum Sort {
     Kept,
     Plain,
     Cloud {
-        rung: Rung,
+        rung: CapacityOption,
         /// Before this its provider does not show it to anybody.
         listed_at_ms: u64,
         /// What it is told will be done to it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use motorpool_backend_local::{LocalBackend, LocalConfig};
 use motorpool_control::ports::backend::{Backend, LaunchError, LaunchOrder, Machine, Ordered};
-use motorpool_domain::ladder::{Attempt, Rung};
+use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
 use motorpool_domain::runner::{NewRunner, Presence, Runner};
 use motorpool_domain::spec::{Offer, Spec, Usage};
@@ -76,7 +76,7 @@ pub(crate) async fn launch_outcome(
     let order = LaunchOrder {
         pool: &pool(&runner.pool),
         launch: &runner.launch,
-        attempt: &Attempt::first(1, Rung::only(runner.offer.clone()), None),
+        attempt: &LaunchCall::first(1, CapacityOption::only(runner.offer.clone()), None),
         machines: vec![Ordered { runner: runner.id.clone(), secret: SECRET.to_owned() }],
         launch_secret: String::new(),
     };

@@ -1,7 +1,7 @@
 //! The backend port: where machines come from. A few verbs, each safe to repeat.
 
 use async_trait::async_trait;
-use motorpool_domain::ladder::{Attempt, Lacking, Rung};
+use motorpool_domain::ladder::{CapacityOption, Lacking, LaunchCall};
 use motorpool_domain::pool::{BackendKind, Pool, RuleError, Rules};
 use motorpool_domain::runner::{Presence, Runner};
 use motorpool_domain::spec::Want;
@@ -13,8 +13,8 @@ use std::time::Duration;
 #[async_trait]
 pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The ways to get a machine of this pool, best first. It need not be asked twice for the same within minutes.
-    async fn ladder(&self, pool: &Pool, _: &Want) -> Result<Vec<Rung>, BackendError> {
-        Ok(vec![Rung::only(pool.rules.offer.clone())])
+    async fn ladder(&self, pool: &Pool, _: &Want) -> Result<Vec<CapacityOption>, BackendError> {
+        Ok(vec![CapacityOption::only(pool.rules.offer.clone())])
     }
 
     /// What the provider knows to be wrong with a pool's settings, before anything is launched: with any of these, what the pool asks for
@@ -60,7 +60,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
 pub struct LaunchOrder<'a> {
     pub pool: &'a Pool,
     pub launch: &'a LaunchId,
-    pub attempt: &'a Attempt,
+    pub attempt: &'a LaunchCall,
     /// As many as the attempt counts, in the order of their index.
     pub machines: Vec<Ordered>,
     /// What any agent of this launch redeems, where all its machines are told the same.

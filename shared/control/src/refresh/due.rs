@@ -12,7 +12,7 @@ use motorpool_domain::pool::Pool;
 use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::record::{Key, Path};
 use motorpool_domain::runner::{
-    Look, Presence, RUNNER, Runner, RunnerEvent, StateName, attempt_of, look, next_look, overdue,
+    Look, Presence, RUNNER, Runner, RunnerEvent, StateName, call_of, look, next_look, overdue,
 };
 use motorpool_domain::{Actor, ClaimId, LaunchId, PoolName, RunnerId, Timestamp};
 use motorpool_wire::api::RefreshReport;
@@ -278,7 +278,7 @@ impl Control {
 }
 
 fn attempt_key(runner: &Runner) -> (u32, u32) {
-    let attempt = attempt_of(runner);
+    let attempt = call_of(runner);
     (attempt.number, attempt.from)
 }
 

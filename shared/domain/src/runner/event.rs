@@ -2,7 +2,7 @@
 
 use crate::ci::Registration;
 use crate::ids::{ClaimId, TaskId};
-use crate::ladder::Attempt;
+use crate::ladder::LaunchCall;
 use crate::runner::{ProofKind, Runner};
 use crate::time::Threshold;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub enum RunnerEvent {
     },
     /// The provider is about to be called, on another rung of the ladder.
     Attempted {
-        attempt: Attempt,
+        attempt: LaunchCall,
     },
     /// The provider refused the launch for good.
     LaunchFailed {

@@ -1,6 +1,6 @@
 //! A runner while its machine is asked for or on its way: by which call, and for whom that still is.
 
-use crate::ladder::{Attempt, Rung};
+use crate::ladder::{CapacityOption, LaunchCall};
 use crate::runner::{Runner, RunnerState, StateName};
 use crate::time::{Threshold, Timestamp};
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub fn run_from(from: u32, runners: &[Runner]) -> &[Runner] {
 }
 
 /// A record of before attempts were written down has the one that its launch amounts to.
-pub fn attempt_of(runner: &Runner) -> Attempt {
+pub fn call_of(runner: &Runner) -> LaunchCall {
     let noted = match &runner.state {
         RunnerState::Created { attempt, .. } => attempt.clone(),
         RunnerState::Resetting { .. }
@@ -24,7 +24,7 @@ pub fn attempt_of(runner: &Runner) -> Attempt {
         | RunnerState::Terminating { .. }
         | RunnerState::Terminated { .. } => None,
     };
-    noted.unwrap_or_else(|| Attempt::first(1, Rung::only(runner.offer.clone()), None))
+    noted.unwrap_or_else(|| LaunchCall::first(1, CapacityOption::only(runner.offer.clone()), None))
 }
 
 pub fn is_unlaunched(runner: &Runner) -> bool {
@@ -47,10 +47,10 @@ pub fn can_be_taken_on_its_way(runner: &Runner, now: Timestamp) -> bool {
 }
 
 /// Whether a call for this attempt is still for this runner: it is on its way by it, or came by it and lives.
-pub fn is_of(runner: &Runner, attempt: &Attempt) -> bool {
+pub fn is_of(runner: &Runner, attempt: &LaunchCall) -> bool {
     match runner.state.name() {
         StateName::Terminating | StateName::Terminated => false,
-        StateName::Created => attempt_of(runner).number == attempt.number,
+        StateName::Created => call_of(runner).number == attempt.number,
         StateName::Resetting
         | StateName::Idle
         | StateName::Claimed
@@ -97,7 +97,10 @@ pub(super) mod samples {
         let new = NewRunner {
             id: RunnerId::of_launch(&launch, index),
             pool: PoolName::parse("small").unwrap(),
-            attempt: Some(Attempt { number, ..Attempt::first(4, Rung::only(offer.clone()), None) }),
+            attempt: Some(LaunchCall {
+                number,
+                ..LaunchCall::first(4, CapacityOption::only(offer.clone()), None)
+            }),
             launch,
             index,
             offer,
@@ -129,7 +132,7 @@ mod tests {
 
     #[test]
     fn inv_15_a_repeated_call_is_for_who_waits_for_it_or_came_by_it_and_lives() {
-        let attempt = attempt_of(&runner(0, 1, false));
+        let attempt = call_of(&runner(0, 1, false));
         assert!(is_of(&runner(0, 1, false), &attempt) && is_of(&runner(1, 1, true), &attempt));
         assert!(!is_of(&runner(0, 2, false), &attempt), "it waits for the next call already");
         let state = |state| Runner { state, ..runner(0, 1, true) };

@@ -15,15 +15,14 @@ pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, obs
 pub use event::{Hold, Notice, Presence, Removal, RunnerEvent};
 pub use joining::{Joining, Renewal, join, renew_secret};
 pub use launching::{
-    attempt_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, may_be_unseen,
-    run_from,
+    call_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, may_be_unseen, run_from,
 };
 pub use liveness::{Look, look, next_look, overdue};
 pub use record::{ANNOUNCED, FOR_NOBODY, RUNNER, SEEN, ended_runners, live_runners, state_prefix};
 
 use crate::ci::Registration;
 use crate::ids::{ClaimId, Epoch, LaunchId, PoolName, RunnerId, TaskId};
-use crate::ladder::{Attempt, Price};
+use crate::ladder::{LaunchCall, Price};
 use crate::spec::Offer;
 use crate::time::{Threshold, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -109,7 +108,7 @@ pub enum RunnerState {
         launched_at: Option<Timestamp>,
         /// The call to the provider that is to make it, or made it. Nothing for a machine that is not launched.
         #[serde(default)]
-        attempt: Option<Attempt>,
+        attempt: Option<LaunchCall>,
     },
     /// Being cleaned; the only way back into the pool.
     Resetting {
@@ -335,5 +334,5 @@ pub struct NewRunner {
     pub hold: Option<Hold>,
     pub epoch: Epoch,
     pub threshold: Threshold,
-    pub attempt: Option<Attempt>,
+    pub attempt: Option<LaunchCall>,
 }

@@ -4,7 +4,7 @@
 
 use motorpool_domain::ci::{CiSystem, Registration};
 use motorpool_domain::claim::{Ask, Claim, ClaimKey};
-use motorpool_domain::ladder::{Attempt, Rung};
+use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Rules};
 use motorpool_domain::runner::{
     CleanProof, Credential, Hold, NewRunner, Notice, Presence, ProofKind, Removal, Runner, RunnerEvent,
@@ -73,8 +73,8 @@ pub(crate) fn on_its_way(kept: bool) -> Runner {
     Runner { state, provider_id: Some("i-1".to_owned()), ..intent(kept) }
 }
 
-pub(crate) fn attempt(number: u32) -> Attempt {
-    Attempt { number, ..Attempt::first(1, Rung::only(offer()), None) }
+pub(crate) fn attempt(number: u32) -> LaunchCall {
+    LaunchCall { number, ..LaunchCall::first(1, CapacityOption::only(offer()), None) }
 }
 
 /// A runner in this state, held by claim `a` where somebody holds it.

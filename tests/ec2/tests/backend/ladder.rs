@@ -3,7 +3,7 @@
 use crate::Ground;
 use futures_util::future::join_all;
 use motorpool_control::ports::backend::Backend;
-use motorpool_domain::ladder::Rung;
+use motorpool_domain::ladder::CapacityOption;
 use motorpool_domain::pool::Architecture;
 use motorpool_domain::spec::{Spec, TypeGlobs, Usage, Want};
 use motorpool_ec2_tests::fake::catalogue::{ARM_IMAGE, SUBNETS};
@@ -12,8 +12,8 @@ use motorpool_ec2_tests::{FakeEc2, FakeSettings, TurnedClock};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn told(rungs: &[Rung]) -> Vec<String> {
-    let told = |rung: &Rung| {
+fn told(rungs: &[CapacityOption]) -> Vec<String> {
+    let told = |rung: &CapacityOption| {
         let micros = rung.hourly.map(|price| price.micro_dollars()).unwrap_or_default();
         format!("{} {micros}", rung.in_words())
     };
@@ -51,7 +51,7 @@ async fn only_what_fits_is_on_it() {
     let ground = Ground::new().await;
     let ladder = ground.ladder().await;
     for rung in &ladder {
-        let Rung { offer, .. } = rung;
+        let CapacityOption { offer, .. } = rung;
         let fits = offer.spec.cpu >= 2 && offer.spec.memory_mb >= 4_096;
         let family_fits = offer.instance_type.starts_with('c') || offer.instance_type.starts_with('m');
         assert!(fits && family_fits && !offer.instance_type.contains("metal"), "{}", rung.in_words());

@@ -2,17 +2,17 @@
 
 use crate::{Ground, INSTALLATION, runners};
 use motorpool_control::ports::backend::{Backend, LaunchError};
-use motorpool_domain::ladder::{Lacking, Rung};
+use motorpool_domain::ladder::{CapacityOption, Lacking};
 use motorpool_domain::spec::Usage;
 use motorpool_ec2_tests::samples::{attempt, launch_id, order};
 use motorpool_ec2_tests::{Loss, State};
 use std::time::Duration;
 
-fn type_of(rung: &Rung) -> &str {
+fn type_of(rung: &CapacityOption) -> &str {
     &rung.offer.instance_type
 }
 
-fn zone_of(rung: &Rung) -> &str {
+fn zone_of(rung: &CapacityOption) -> &str {
     rung.zone.as_deref().unwrap()
 }
 

@@ -8,7 +8,7 @@ mod refusals;
 
 use motorpool_backend_ec2::Ec2Backend;
 use motorpool_control::ports::backend::{Backend, LaunchError, Machine};
-use motorpool_domain::ladder::{Attempt, Rung};
+use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::spec::{Usage, Want};
 use motorpool_ec2_tests::samples::{attempt, ec2_rules, launch_id, order, pool};
@@ -39,16 +39,16 @@ impl Ground {
         Self { clock, fake, backend, pool: pool("small", Usage::Spot, 50, rules) }
     }
 
-    async fn ladder(&self) -> Vec<Rung> {
+    async fn ladder(&self) -> Vec<CapacityOption> {
         self.backend.ladder(&self.pool, &Want::default()).await.expect("a ladder")
     }
 
     /// The best rung.
-    async fn rung(&self) -> Rung {
+    async fn rung(&self) -> CapacityOption {
         self.ladder().await.remove(0)
     }
 
-    async fn launch(&self, word: &str, attempt: &Attempt) -> Result<Vec<Machine>, LaunchError> {
+    async fn launch(&self, word: &str, attempt: &LaunchCall) -> Result<Vec<Machine>, LaunchError> {
         let launch = launch_id(word);
         self.backend.launch(&order(&self.pool, &launch, attempt)).await
     }

@@ -1,14 +1,14 @@
 //! What every launch asks for, so that a job gets nothing that is not its own.
 
 use crate::Ground;
-use motorpool_domain::ladder::Rung;
+use motorpool_domain::ladder::CapacityOption;
 use motorpool_domain::spec::Usage;
 use motorpool_ec2_tests::fake::Query;
 use motorpool_ec2_tests::fake::catalogue::{IMAGE, SECURITY_GROUP, SUBNETS};
 use motorpool_ec2_tests::samples::{LAUNCH_SECRET, attempt, launch_id, order};
 use std::collections::BTreeMap;
 
-async fn launched_on(ground: &Ground, rung: Rung) -> Query {
+async fn launched_on(ground: &Ground, rung: CapacityOption) -> Query {
     ground.launch("abc", &attempt(3, rung)).await.unwrap();
     ground.fake.requests_of("RunInstances").pop().unwrap().query
 }

@@ -12,7 +12,7 @@ use crate::ledger::RunnerChange;
 use crate::schedule::SimClock;
 use crate::yard::{Power, Yard};
 use motorpool_control::ports::backend::LaunchOrder;
-use motorpool_domain::ladder::{Attempt, Lacking, Shortage};
+use motorpool_domain::ladder::{Lacking, LaunchCall, Shortage};
 use motorpool_domain::runner::{Notice, Runner, RunnerState, StateName};
 use motorpool_domain::{Epoch, LaunchId, PoolName, RunnerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    fn of(launch: &LaunchId, attempt: &Attempt) -> Self {
+    fn of(launch: &LaunchId, attempt: &LaunchCall) -> Self {
         Self { launch: launch.clone(), number: attempt.number, from: attempt.from }
     }
 }
@@ -34,7 +34,7 @@ impl Token {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     /// As they were written down, each with the runners whose records have it.
-    written: BTreeMap<Token, (Attempt, BTreeSet<RunnerId>)>,
+    written: BTreeMap<Token, (LaunchCall, BTreeSet<RunnerId>)>,
     made: BTreeMap<String, Made>,
     /// Runners that the provider had nothing for, with the number of the call.
     denied: BTreeSet<(RunnerId, u32)>,
@@ -219,7 +219,7 @@ impl Oracle {
     }
 
     /// Whether the same call again would be for the same runners.
-    fn whole(&self, launch: &LaunchId, attempt: &Attempt) -> bool {
+    fn whole(&self, launch: &LaunchId, attempt: &LaunchCall) -> bool {
         attempt.runners(launch).iter().all(|id| {
             self.runner(id).is_some_and(|runner| match &runner.state {
                 RunnerState::Created { attempt: own, .. } => {

@@ -11,7 +11,7 @@ use crate::weather::Wind;
 use crate::yard::Power;
 use async_trait::async_trait;
 use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Machine};
-use motorpool_domain::ladder::{Lacking, Rung};
+use motorpool_domain::ladder::{CapacityOption, Lacking};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Presence, Runner, RunnerState};
 use motorpool_domain::spec::Want;
@@ -56,7 +56,7 @@ impl Cloud {
 
 #[async_trait]
 impl Backend for Cloud {
-    async fn ladder(&self, pool: &Pool, _: &Want) -> Result<Vec<Rung>, BackendError> {
+    async fn ladder(&self, pool: &Pool, _: &Want) -> Result<Vec<CapacityOption>, BackendError> {
         self.counter.may_be_throttled("say what there is")?;
         Ok(ladder(pool))
     }

@@ -1,6 +1,6 @@
 //! What the cloud sells: types in zones, spot or on demand; and what of it there is none of at times.
 
-use motorpool_domain::ladder::{Lacking, Price, Rung};
+use motorpool_domain::ladder::{CapacityOption, Lacking, Price};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::spec::{Offer, Spec, Usage};
 
@@ -29,7 +29,7 @@ impl Short {
     }
 
     /// What a call for this rung is told, if it lacks.
-    pub(super) fn of(self, rung: &Rung) -> Option<Lacking> {
+    pub(super) fn of(self, rung: &CapacityOption) -> Option<Lacking> {
         let (short, of) = match self {
             Self::Type(nth) => {
                 let short = TYPES.get(nth).is_some_and(|(name, _)| *name == rung.offer.instance_type);
@@ -49,7 +49,7 @@ impl Short {
 
 impl Short {
     /// How many machines a call for this rung gets at most.
-    pub(super) fn at_most(self, rung: &Rung) -> usize {
+    pub(super) fn at_most(self, rung: &CapacityOption) -> usize {
         match self {
             Self::AllButOne(nth) if rung.zone.as_deref() == ZONES.get(nth).copied() => 1,
             Self::AllButOne(_) | Self::Type(_) | Self::Zone(_) | Self::Usage(_) | Self::Everything => {
@@ -60,7 +60,7 @@ impl Short {
 }
 
 /// Spot before on-demand, cheapest first; on-demand only where the pool allows it.
-pub(crate) fn ladder(pool: &Pool) -> Vec<Rung> {
+pub(crate) fn ladder(pool: &Pool) -> Vec<CapacityOption> {
     let fallback = pool.rules.ec2.as_ref().is_some_and(|ec2| ec2.on_demand_fallback);
     let sold: &[Usage] = match (pool.rules.offer.usage, fallback) {
         (Usage::Spot, true) => &[Usage::Spot, Usage::OnDemand],
@@ -74,7 +74,7 @@ pub(crate) fn ladder(pool: &Pool) -> Vec<Rung> {
             let spec = Spec { cpu: 2, memory_mb: 4_096 };
             for zone in ZONES {
                 let offer = Offer { instance_type: name.to_owned(), usage: *usage, spec };
-                rungs.push(Rung { offer, zone: Some(zone.to_owned()), hourly: Some(hourly) });
+                rungs.push(CapacityOption { offer, zone: Some(zone.to_owned()), hourly: Some(hourly) });
             }
         }
     }

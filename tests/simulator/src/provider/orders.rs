@@ -6,7 +6,7 @@ use crate::oracle::Token;
 use crate::schedule::Event;
 use crate::yard::{Power, Site, Sort};
 use motorpool_control::ports::backend::{LaunchOrder, Ordered};
-use motorpool_domain::ladder::Attempt;
+use motorpool_domain::ladder::LaunchCall;
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::{LaunchId, PoolName, RunnerId};
 
@@ -16,7 +16,7 @@ pub(crate) struct Placed {
     pub(super) pool: PoolName,
     pub(super) backend: BackendKind,
     pub(super) launch: LaunchId,
-    pub(super) attempt: Attempt,
+    pub(super) attempt: LaunchCall,
     /// Each with its own secret, where it can be told one.
     pub(super) machines: Vec<(RunnerId, String)>,
     pub(super) launch_secret: String,
@@ -46,7 +46,7 @@ impl Placed {
     }
 
     pub(super) fn in_words(&self) -> String {
-        let Attempt { number, from, count, rung, .. } = &self.attempt;
+        let LaunchCall { number, from, count, rung, .. } = &self.attempt;
         format!("{} call {number} for {count} from {from}, {}", self.launch, rung.in_words())
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use motorpool_control::store::{AllWritten, RunnerWrite};
-use motorpool_domain::ladder::{Lacking, Rung, Shortage};
+use motorpool_domain::ladder::{CapacityOption, Lacking, Shortage};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Usage;
@@ -106,7 +106,7 @@ pub async fn what_can_not_be_written_together_is_an_error(ledger: Shared) -> Res
 
 pub async fn fault_22_a_shortage_is_remembered_until_it_is_over(ledger: Shared) -> Result<()> {
     let name = pool_name(POOL)?;
-    let of_rung = Lacking::rung(&Rung {
+    let of_rung = Lacking::rung(&CapacityOption {
         offer: intent("r-1")?.offer,
         zone: Some("eu-west-1a".to_owned()),
         hourly: None,

@@ -1,7 +1,7 @@
 //! What the provider does to a runner: launches, refusals, interruptions, and machines that are gone.
 
 use super::{Decision, Step};
-use crate::ladder::{Attempt, Rung};
+use crate::ladder::{CapacityOption, LaunchCall};
 use crate::runner::{Notice, Presence, RunnerState};
 
 impl Step<'_> {
@@ -11,8 +11,8 @@ impl Step<'_> {
                 let (hold, attempt) = (hold.clone(), attempt.clone());
                 self.noting("the provider took the launch", |after| {
                     after.provider_id = Some(provider_id.to_owned());
-                    if let Some(Attempt { rung, .. }) = &attempt {
-                        let Rung { offer, zone, hourly } = rung.clone();
+                    if let Some(LaunchCall { rung, .. }) = &attempt {
+                        let CapacityOption { offer, zone, hourly } = rung.clone();
                         after.offer = offer;
                         after.zone = zone;
                         after.hourly = hourly;
@@ -32,7 +32,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn attempted(&self, next: &Attempt) -> Decision {
+    pub(super) fn attempted(&self, next: &LaunchCall) -> Decision {
         match &self.runner.state {
             RunnerState::Created { hold, launched_at: None, attempt: Some(last) }
                 if last.number < next.number =>
