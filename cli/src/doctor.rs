@@ -15,7 +15,7 @@ use crate::client::{Client, data_dir};
 use crate::errors::Failure;
 use crate::output::Report;
 use crate::output::style::{self, Style};
-use server::Asked;
+use server::{Presence, ServerFindings};
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
     let DoctorArgs { connect, pools } = args;
@@ -25,8 +25,8 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
         None => Vec::new(),
     };
     checks.extend(pools.iter().flat_map(|file| file::look(file)));
-    let asked = asked(pools.as_deref(), &connect);
-    let server::Looked { checks: of_server, open } = server::look(&client, asked).await;
+    let presence = presence(pools.as_deref(), &connect);
+    let ServerFindings { checks: of_server, open } = server::look(&client, presence).await;
     checks.extend(of_server);
     if open {
         checks.extend(pools::look(&client).await);
@@ -34,11 +34,11 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
     Ok(told(&checks, client.server()))
 }
 
-/// A file may be looked at before there is a server for it. Whoever says how to reach one has one.
-fn asked(pools: Option<&Path>, connect: &ConnectArgs) -> Asked {
+/// A file may be looked at before there is a server for it. Whoever says how to reach a server has one.
+fn presence(pools: Option<&Path>, connect: &ConnectArgs) -> Presence {
     let ConnectArgs { server, token_file, ca_file, data_dir } = connect;
     let is_named = server.is_some() || token_file.is_some() || ca_file.is_some() || data_dir.is_some();
-    if pools.is_some() && !is_named { Asked::ByTheWay } else { Asked::For }
+    if pools.is_some() && !is_named { Presence::Optional } else { Presence::Required }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -103,19 +103,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_asked_for_unless_only_a_file_is() {
+    fn a_server_is_required_unless_only_a_file_is_asked_about() {
         let file = Some(Path::new("pools.toml"));
         let nothing = ConnectArgs { server: None, token_file: None, ca_file: None, data_dir: None };
         let server = ConnectArgs { server: Some("http://127.0.0.1:8080".to_owned()), ..nothing.clone() };
         let data = ConnectArgs { data_dir: Some("motorpool-data".into()), ..nothing.clone() };
         for (pools, connect, expected) in [
-            (None, &nothing, Asked::For),
-            (None, &server, Asked::For),
-            (file, &server, Asked::For),
-            (file, &data, Asked::For),
-            (file, &nothing, Asked::ByTheWay),
+            (None, &nothing, Presence::Required),
+            (None, &server, Presence::Required),
+            (file, &server, Presence::Required),
+            (file, &data, Presence::Required),
+            (file, &nothing, Presence::Optional),
         ] {
-            assert_eq!(asked(pools, connect), expected, "{pools:?} {connect:?}");
+            assert_eq!(presence(pools, connect), expected, "{pools:?} {connect:?}");
         }
     }
 

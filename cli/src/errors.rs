@@ -10,17 +10,17 @@ use crate::output::style;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FailureKind,
     pub(crate) message: String,
     /// May be empty: there is not always something to do.
     pub(crate) hint: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FailureKind {
     /// The server understood, and said no.
     Refused(ErrorCode),
-    /// It was tried, and did not come to a good end.
+    /// What was asked for was tried, and did not come to a good end.
     Failed,
     /// What was asked for makes no sense.
     Usage,
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Interrupted,
 }
 
-impl Kind {
+impl FailureKind {
     fn exit_code(self) -> u8 {
         match self {
             Self::Refused(_) | Self::Failed => 1,
@@ -39,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// In the envelope's own words where it has one.
+    /// As the envelope calls this kind, where it knows it.
     fn code(self) -> serde_json::Value {
         match self {
             Self::Refused(code) => json!(code),
@@ -52,24 +52,24 @@ impl Kind {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: FailureKind, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: hint.into() }
     }
 
     pub(crate) fn failed(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(Kind::Failed, message, hint)
+        Self::new(FailureKind::Failed, message, hint)
     }
 
     pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, message, hint)
+        Self::new(FailureKind::Usage, message, hint)
     }
 
     pub(crate) fn is_not_found(&self) -> bool {
-        self.kind == Kind::Refused(ErrorCode::NotFound)
+        self.kind == FailureKind::Refused(ErrorCode::NotFound)
     }
 
     pub(crate) fn is_forbidden(&self) -> bool {
-        self.kind == Kind::Refused(ErrorCode::Forbidden)
+        self.kind == FailureKind::Refused(ErrorCode::Forbidden)
     }
 
     /// Tells stderr, and says how to exit.
@@ -91,7 +91,7 @@ impl Failure {
 impl From<ErrorBody> for Failure {
     fn from(body: ErrorBody) -> Self {
         let ErrorBody { code, message, hint } = body;
-        Self::new(Kind::Refused(code), message, hint)
+        Self::new(FailureKind::Refused(code), message, hint)
     }
 }
 

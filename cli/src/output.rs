@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write};
 
 use serde_json::Value;
 
-use crate::client::Answer;
+use crate::client::ApiResponse;
 use crate::errors::Failure;
 
 /// The outcome of a verb. One that came to no good end may still have something to show.
@@ -25,8 +25,8 @@ impl Report {
         Self { json, words: words.into(), failure: None }
     }
 
-    pub(crate) fn of<T>(answer: Answer<T>, in_words: impl FnOnce(&T) -> String) -> Self {
-        let Answer { value, json } = answer;
+    pub(crate) fn of<T>(answer: ApiResponse<T>, in_words: impl FnOnce(&T) -> String) -> Self {
+        let ApiResponse { value, json } = answer;
         Self::new(json, in_words(&value))
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn load(path: &Path) -> Result<PoolsFile, PoolsFileError> {
     parse(&text_of(path)?, &path.display().to_string(), dir_of(path))
 }
 
-/// Only its pools, for a server that may be elsewhere: what is built into this binary does not matter.
+/// Only the file's pools, for a server that may be elsewhere: what is built into this binary does not matter.
 pub(crate) fn load_pools(path: &Path) -> Result<BTreeMap<PoolName, PoolSettings>, PoolsFileError> {
     parse_pools(&text_of(path)?, &path.display().to_string())
 }
@@ -93,7 +93,7 @@ const TOP_KEYS: &[&str] =
     &["refresh_seconds", "sweep_seconds", "resource_classes", "teams", "github", "gitlab", "pools"];
 const LONGEST_TICK_S: u64 = 24 * 3600;
 
-/// As far as it can be read. It means something only if no problem was added.
+/// The file as far as it can be read. What is returned means something only if no problem was added.
 fn read(root: &DeTable<'_>, dir: &Path, problems: &mut Problems<'_>) -> PoolsFile {
     let mut file = PoolsFile {
         refresh: Duration::from_secs(30),

@@ -28,7 +28,7 @@ async fn pools_asked(client: &Client, named: Option<&PoolName>) -> Result<Vec<Po
     }
 }
 
-/// One document of several: the lists under `items`, joined.
+/// Several documents as one: the lists under `items`, joined.
 fn joined(items: &str, documents: impl IntoIterator<Item = serde_json::Value>) -> serde_json::Value {
     let all: Vec<serde_json::Value> = documents
         .into_iter()

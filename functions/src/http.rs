@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::time::Duration;
 use tower::ServiceExt;
 
-/// A held answer is paid for by the second, and no bell of another function is heard: it is held briefly, and looks often.
+/// A held answer is paid for by the second, and no change that another function makes wakes it: it is held briefly, and looks often.
 pub fn limits() -> HttpLimits {
     HttpLimits {
         request: Duration::from_secs(28),
@@ -79,7 +79,7 @@ fn with_path_as_sent(mut request: Request) -> Request {
         path.push('?');
         path.push_str(query);
     }
-    // As long as it was made of these, it parses; if ever not, what the crate made of it is as good as any.
+    // A path of these bytes parses; if one ever does not, what the crate made of it is as good as any.
     if let Ok(path) = PathAndQuery::try_from(path) {
         *request.uri_mut() = Uri::from(path);
     }

@@ -20,8 +20,8 @@ pub(crate) fn start() {
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
 }
 
-/// Without the filter that knows fields as well: making its patterns is a good part of a start. What can't be read is as good as
-/// nothing said.
+/// A filter by target and level. The one that knows fields as well is not used: making its patterns is a good part of a start. A wish
+/// that can't be read is as good as none.
 fn filter(wished: &str) -> Targets {
     let read = match wished {
         "" => format!("info,{CLOSED}").parse(),

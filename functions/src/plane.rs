@@ -13,7 +13,7 @@ use motorpool_control::{Control, Parts, ServerSecret, Settings};
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::spec::Spec;
 use motorpool_http::auth::sha256;
-use motorpool_http::{Bells, Gate, HttpState};
+use motorpool_http::{HttpState, Notifier, Tokens};
 use motorpool_ledger::dynamodb::DynamoLedger;
 use motorpool_queues::SqsQueues;
 use secrecy::ExposeSecret;
@@ -22,11 +22,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Plane {
     control: Arc<Control>,
-    gate: Gate,
-    bells: Arc<Bells>,
+    tokens: Tokens,
+    notifier: Arc<Notifier>,
 }
 
-/// Of a pool that does not say what its machines have: little, so that nobody is promised more than there is.
+/// The machine of a pool that does not say what its machines have: little, so that nobody is promised more than there is.
 const PLAIN_MACHINE: Spec = Spec { cpu: 1, memory_mb: 1024 };
 
 impl Plane {
@@ -48,7 +48,7 @@ impl Plane {
     ) -> Self {
         let FromEnvironment { table: _, queue_prefix: _, admin_token, server_secret, settings, ci, url: _ } =
             from;
-        let bells = Arc::new(Bells::default());
+        let notifier = Arc::new(Notifier::default());
         let control = Control::new(Parts {
             ledger,
             queue,
@@ -56,7 +56,7 @@ impl Plane {
             ci,
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
-            doorbell: Arc::clone(&bells) as _,
+            doorbell: Arc::clone(&notifier) as _,
             secret: ServerSecret::new(server_secret.expose_secret().as_bytes()),
             settings: Settings {
                 refresh: settings.refresh,
@@ -65,8 +65,8 @@ impl Plane {
                 host: PLAIN_MACHINE,
             },
         });
-        let gate = Gate { admin_sha256: sha256(admin_token.expose_secret()), teams: settings.teams };
-        Self { control: Arc::new(control), gate, bells }
+        let tokens = Tokens { admin_sha256: sha256(admin_token.expose_secret()), teams: settings.teams };
+        Self { control: Arc::new(control), tokens, notifier }
     }
 
     pub fn control(&self) -> Arc<Control> {
@@ -74,8 +74,8 @@ impl Plane {
     }
 
     pub fn router(self) -> Router {
-        let Self { control, gate, bells } = self;
-        motorpool_http::router(HttpState { control, gate, bells, limits: http::limits() })
+        let Self { control, tokens, notifier } = self;
+        motorpool_http::router(HttpState { control, tokens, notifier, limits: http::limits() })
     }
 }
 

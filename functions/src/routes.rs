@@ -23,7 +23,7 @@ pub const ROUTES: [(&str, Function); 3] = [
 /// How long an invocation may take: the longest hold of an answer and the longest work (`http::limits`), with room for a cold start.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who answers this path, known or not.
+/// The function that answers this path, known or not.
 pub fn function_of(path: &str) -> Function {
     ROUTES.iter().find(|(route, _)| *route == path).map_or(Function::Gateway, |(_, function)| *function)
 }
@@ -42,7 +42,7 @@ impl Function {
         }
     }
 
-    /// Whether it answers HTTP requests, and so needs an address.
+    /// Whether the function answers HTTP requests, and so needs an address.
     pub fn answers_http(self) -> bool {
         match self {
             Self::Provision | Self::Claim | Self::Release | Self::Gateway => true,

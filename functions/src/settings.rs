@@ -6,6 +6,7 @@ mod ci;
 use motorpool_control::ports::ci::CiSystems;
 use motorpool_domain::Owner;
 use motorpool_domain::spec::Spec;
+use motorpool_http::auth::sha256_from_hex;
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,7 +177,7 @@ fn tokens(teams: &BTreeMap<String, Vec<String>>) -> Result<Vec<(Owner, [u8; 32])
             return Err(wrong("whose name is reserved for whoever has the admin token"));
         }
         for hash in hashes {
-            let hash = from_hex(hash)
+            let hash = sha256_from_hex(hash)
                 .ok_or_else(|| wrong("with a token_sha256 that is not 64 hexadecimal digits"))?;
             if !seen.insert(hash) {
                 return Err(wrong("with a token that is there twice"));
@@ -185,17 +186,6 @@ fn tokens(teams: &BTreeMap<String, Vec<String>>) -> Result<Vec<(Owner, [u8; 32])
         }
     }
     Ok(all)
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 /// Where, and what kind of mistake; serde's own words would quote values.

@@ -8,7 +8,7 @@ use motorpool_domain::runner::TaskOutcome;
 use motorpool_domain::{Epoch, Label, TaskId};
 use motorpool_wire::agent::{RegistrationAnswer, TaskKind, TaskOrder};
 
-use super::tasks::{Leash, Step, Task};
+use super::tasks::{Leash, Task, TaskStage};
 use super::{Effect, Kind, Machine, Phase, Registered, RegistrationFailure};
 use crate::clock::BootInstant;
 
@@ -96,7 +96,7 @@ impl Machine {
         let count = self.memory.programs.saturating_add(1);
         let fetch = Fetch { label, epoch: task.epoch, count };
         effects.push(Effect::FetchRegistration(fetch.clone()));
-        task.step = Step::Fetching(Fetching { fetch, failures: 0, again_at: None });
+        task.stage = TaskStage::Fetching(Fetching { fetch, failures: 0, again_at: None });
         self.task = Some(task);
     }
 
@@ -205,7 +205,7 @@ impl Machine {
 
     pub(super) fn run_ended(&mut self, end: &RunEnd, now: BootInstant, effects: &mut Vec<Effect>) {
         let Some(run) = self.run.take() else { return };
-        if let Some(task) = self.task.take_if(|task| matches!(task.step, Step::StoppingRun)) {
+        if let Some(task) = self.task.take_if(|task| matches!(task.stage, TaskStage::StoppingRun)) {
             return self.run_stopped_for(task, now, effects);
         }
         self.memory.unregister();
@@ -235,9 +235,9 @@ impl Machine {
 }
 
 fn fetching(task: &mut Task) -> Option<&mut Fetching> {
-    match &mut task.step {
-        Step::Fetching(fetching) => Some(fetching),
-        Step::StoppingRun | Step::Script(_) => None,
+    match &mut task.stage {
+        TaskStage::Fetching(fetching) => Some(fetching),
+        TaskStage::StoppingRun | TaskStage::Script(_) => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The steps of tasks: one at a time, each once an epoch. What a registration does after its script is not here.
+//! Tasks and their stages: one task at a time, each once an epoch. What a registration does after its script is not here.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub struct TaskStart {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// The operator's.
+    /// The operator's own script.
     Script(String),
     EmptyWorkDir,
 }
@@ -35,7 +35,7 @@ pub enum Act {
 pub(super) struct Task {
     pub(super) order: TaskOrder,
     pub(super) epoch: Epoch,
-    pub(super) step: Step,
+    pub(super) stage: TaskStage,
 }
 
 impl Task {
@@ -49,11 +49,11 @@ impl Task {
 }
 
 #[derive(Debug)]
-pub(super) enum Step {
-    /// First what runs must end.
+pub(super) enum TaskStage {
+    /// First the runner program that runs must end.
     StoppingRun,
     Script(Leash),
-    /// Its script is done; what its program needs is asked for.
+    /// The script is done; what the runner program needs is asked for.
     Fetching(Fetching),
 }
 
@@ -66,7 +66,7 @@ pub(super) enum Leash {
 }
 
 impl Leash {
-    /// Whether there is something new to tell.
+    /// Tells whether the process has to be told anew.
     fn shorten(&mut self, grace: Duration) -> bool {
         let wanted = if grace.is_zero() { Self::Killed } else { Self::Asked };
         let shorter = *self < wanted;
@@ -81,7 +81,7 @@ impl Machine {
         if self.task.is_some() || self.memory.has_result(&order.id) || self.work_time_over(now) {
             return;
         }
-        let task = Task { order: order.clone(), epoch: self.memory.epoch, step: Step::StoppingRun };
+        let task = Task { order: order.clone(), epoch: self.memory.epoch, stage: TaskStage::StoppingRun };
         let run_must_end = match task.kind() {
             Kind::Prepare => false,
             Kind::Register => {
@@ -122,7 +122,7 @@ impl Machine {
             timeout: Duration::from_millis(task.order.timeout_ms),
             fence_at: self.deadlines().work_ends_at(),
         }));
-        task.step = Step::Script(Leash::Free);
+        task.stage = TaskStage::Script(Leash::Free);
         self.task = Some(task);
     }
 
@@ -133,7 +133,7 @@ impl Machine {
         now: BootInstant,
         effects: &mut Vec<Effect>,
     ) {
-        let is_this = |task: &mut Task| task.id() == id && matches!(task.step, Step::Script(_));
+        let is_this = |task: &mut Task| task.id() == id && matches!(task.stage, TaskStage::Script(_));
         if let Some(task) = self.task.take_if(is_this) {
             self.finish(task, outcome, now, effects);
         }
@@ -194,7 +194,7 @@ impl Machine {
     pub(super) fn drop_old_task(&mut self, effects: &mut Vec<Effect>) {
         if let Some(task) = &mut self.task
             && task.kind() != Kind::Deregister
-            && let Step::Script(leash) = &mut task.step
+            && let TaskStage::Script(leash) = &mut task.stage
             && leash.shorten(GRACE)
         {
             effects.push(Effect::StopTask { grace: GRACE });
@@ -228,9 +228,9 @@ impl Machine {
     }
 
     fn task_leash(&mut self) -> Option<&mut Leash> {
-        match &mut self.task.as_mut()?.step {
-            Step::StoppingRun | Step::Fetching(_) => None,
-            Step::Script(leash) => Some(leash),
+        match &mut self.task.as_mut()?.stage {
+            TaskStage::StoppingRun | TaskStage::Fetching(_) => None,
+            TaskStage::Script(leash) => Some(leash),
         }
     }
 }

@@ -98,9 +98,9 @@ fn orders() -> impl Strategy<Value = TaskOrder> {
     )
 }
 
-/// The world as the effects make it, with the rules that must hold in it.
+/// The host and the server as the effects make them, with the rules that must hold there.
 #[derive(Default)]
-struct World {
+struct Model {
     now_ms: u64,
     task: Option<(TaskId, Told)>,
     run: Option<Told>,
@@ -122,7 +122,7 @@ enum Told {
     ToDie,
 }
 
-impl World {
+impl Model {
     fn input(&mut self, happening: Happening) -> Option<Input> {
         Some(match happening {
             Happening::Answer { travel_ms, answer } if self.syncing => {
@@ -244,26 +244,26 @@ impl World {
 /// Lives through it all, and gives back everything that was done.
 fn live(seed: u64, happenings: &[(u64, Happening)]) -> Vec<Vec<Effect>> {
     let mut machine = Machine::new(settings(seed), Memory::fresh(Epoch(1)), at(0));
-    let mut world = World::default();
+    let mut model = Model::default();
     let mut all = Vec::new();
     let begin = [(0, Happening::TimerFires)];
     for (pause_ms, happening) in begin.iter().chain(happenings) {
-        world.now_ms += pause_ms;
-        let Some(input) = world.input(happening.clone()) else { continue };
+        model.now_ms += pause_ms;
+        let Some(input) = model.input(happening.clone()) else { continue };
         if let Input::SyncAnswered { sent_at, answer } = &input
             && answer.epoch >= machine.memory.epoch
             && machine.phase == Phase::Working
         {
-            world.deadlines = Some(Deadlines::of_answer(*sent_at, answer));
+            model.deadlines = Some(Deadlines::of_answer(*sent_at, answer));
         }
         if input == Input::TimerFired {
-            world.timer = None;
+            model.timer = None;
         }
-        let effects = machine.step(input, at(world.now_ms));
+        let effects = machine.step(input, at(model.now_ms));
         for effect in &effects {
-            world.apply(effect, &machine);
+            model.apply(effect, &machine);
         }
-        world.check(&mut machine);
+        model.check(&mut machine);
         all.push(effects);
     }
     all

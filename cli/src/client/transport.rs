@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::token::{self, Source};
-use super::{Answer, Asked};
+use super::{ApiResponse, ApiResult};
 use crate::args::ConnectArgs;
-use crate::errors::{Failure, Kind, chain};
+use crate::errors::{Failure, FailureKind, chain};
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// Beyond what the server was asked to wait.
+/// How long an answer may take, beyond what the server was asked to wait.
 const ANSWER: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Client {
         let url = address(args.server())?;
         let here = is_loopback(&url);
         let token::Token { secret, source } = token::find(args, here, |name| std::env::var(name).ok())?;
-        // It may be installed already, which is as good.
+        // A TLS provider may be installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = reqwest::Client::builder()
             .user_agent(concat!("motorpool/", env!("CARGO_PKG_VERSION")))
@@ -77,7 +77,7 @@ impl Client {
         &self.token_source
     }
 
-    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Asked<T> {
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> ApiResult<T> {
         self.get_waiting(path, query, Duration::ZERO).await
     }
 
@@ -86,7 +86,7 @@ impl Client {
         path: &str,
         query: &[(&str, &str)],
         wait: Duration,
-    ) -> Asked<T> {
+    ) -> ApiResult<T> {
         self.ask(self.request(Method::GET, path, query).timeout(wait + ANSWER)).await
     }
 
@@ -95,7 +95,7 @@ impl Client {
         path: &str,
         query: &[(&str, &str)],
         body: Option<&impl Serialize>,
-    ) -> Asked<T> {
+    ) -> ApiResult<T> {
         let mut request = self.request(Method::POST, path, query).timeout(ANSWER);
         if let Some(body) = body {
             request = request.json(body);
@@ -103,11 +103,15 @@ impl Client {
         self.ask(request).await
     }
 
-    pub(super) async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Asked<T> {
+    pub(super) async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> ApiResult<T> {
         self.ask(self.request(Method::PUT, path, &[]).timeout(ANSWER).json(body)).await
     }
 
-    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Asked<T> {
+    pub(super) async fn delete<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> ApiResult<T> {
         self.ask(self.request(Method::DELETE, path, query).timeout(ANSWER)).await
     }
 
@@ -138,7 +142,7 @@ impl Client {
         request
     }
 
-    async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Asked<T> {
+    async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> ApiResult<T> {
         let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = answer.status();
         let body = answer.bytes().await.map_err(|error| self.unreachable(&error))?;
@@ -147,7 +151,7 @@ impl Client {
         }
         let json: Value = serde_json::from_slice(&body).map_err(|_| self.no_motorpool(status))?;
         let value = self.understand(&json)?;
-        Ok(Answer { value, json })
+        Ok(ApiResponse { value, json })
     }
 
     fn refusal(&self, status: StatusCode, body: &[u8]) -> Failure {
@@ -155,7 +159,7 @@ impl Client {
             return self.no_motorpool(status);
         };
         let mut failure = Failure::from(error);
-        if failure.kind == Kind::Refused(ErrorCode::Unauthorized) {
+        if failure.kind == FailureKind::Refused(ErrorCode::Unauthorized) {
             failure.hint = match &self.token_source {
                 Source::None => {
                     "no token was sent: set $MOTORPOOL_TOKEN, or name a file with --token-file, or serve's directory \
@@ -190,7 +194,7 @@ impl Client {
         } else {
             format!("is `motorpool serve` running at {}? Another address goes with --server", self.base)
         };
-        Failure::new(Kind::Unreachable, format!("cannot reach {}: {why}", self.base), hint)
+        Failure::new(FailureKind::Unreachable, format!("cannot reach {}: {why}", self.base), hint)
     }
 }
 

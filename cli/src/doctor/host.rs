@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Check;
 use crate::client::ADMIN_TOKEN_FILE;
 
-/// Nothing, if there is no such directory: the server may have another.
+/// No check, if there is no such directory: the server may have another.
 pub(super) fn look(dir: &Path) -> Vec<Check> {
     let Ok(metadata) = std::fs::metadata(dir) else { return Vec::new() };
     let mut checks = vec![private(dir, &metadata, 0o700)];

@@ -1,16 +1,15 @@
-//! The pools: what waits, what is full, what a person must look at, who is not heard from.
+//! The pools, in words: what waits, what is full, what a person must look at, who is not heard from. What of that is worth a word is
+//! decided in `domain`.
 
+use std::time::Duration;
+
+use motorpool_domain::pool::{PoolConcern, PoolFigures, calls_run_short, refusal_stands, seems_silent};
 use motorpool_domain::runner::StateName;
 use motorpool_wire::api::{CiTroubleView, CiView, PoolView, RunnerView};
 
 use super::Check;
 use crate::client::Client;
 use crate::output::words::{some, span_ms};
-
-/// Twice what the usual heartbeat allows: a pool may ask for a slower one.
-const SILENT_MS: u64 = 120_000;
-/// Longer than between two sweeps, which ask the CI system of every pool: what is older may be mended.
-const FRESH_MS: u64 = 15 * 60_000;
 
 pub(super) async fn look(client: &Client) -> Vec<Check> {
     let pools = match client.pools().await {
@@ -41,37 +40,15 @@ pub(super) async fn look(client: &Client) -> Vec<Check> {
 
 fn judge(pool: &PoolView, runners: &[RunnerView]) -> Vec<Check> {
     let name = &pool.pool;
-    let mut checks = Vec::new();
-    if pool.retired {
-        checks.push(Check::warn(
-            format!("pool {name} is retired, with {} left", some(pool.used, "runner")),
-            "put it back into the pools file, or let its runners end",
-        ));
-    }
-    let full = pool.used >= pool.max;
-    if pool.waiting > 0 {
-        let waiting = format!("pool {name}: {} waiting", some(pool.waiting, "claim"));
-        if full {
-            checks.push(Check::warn(
-                format!("{waiting}, and all {} slots are taken", pool.max),
-                "raise its max, or release what is no longer needed: `motorpool claims`",
-            ));
-        } else {
-            checks.push(Check::warn(waiting, format!("`motorpool claims --pool {name}` says what for")));
-        }
-    } else if full && counted(pool, StateName::Idle) == 0 {
-        checks.push(Check::warn(
-            format!("pool {name}: all {} slots are taken, and no runner is idle", pool.max),
-            "the next claim waits; raise its max if that is too soon",
-        ));
-    }
-    let quarantined = counted(pool, StateName::Quarantined);
-    if quarantined > 0 {
-        checks.push(Check::warn(
-            format!("pool {name}: {} in quarantine", some(quarantined, "runner")),
-            format!("`motorpool runners --pool {name} --state quarantined` says why"),
-        ));
-    }
+    let figures = PoolFigures {
+        used: pool.used,
+        max: pool.max,
+        idle: pool.count(StateName::Idle),
+        quarantined: pool.count(StateName::Quarantined),
+        waiting: pool.waiting,
+        retired: pool.retired,
+    };
+    let mut checks: Vec<Check> = figures.concerns().into_iter().map(|of| concern(pool, of)).collect();
     let outdated = runners.iter().filter(|runner| runner.program_outdated).count();
     if outdated > 0 {
         checks.push(Check::warn(
@@ -91,6 +68,32 @@ fn judge(pool: &PoolView, runners: &[RunnerView]) -> Vec<Check> {
     checks
 }
 
+fn concern(pool: &PoolView, concern: PoolConcern) -> Check {
+    let PoolView { pool: name, used, max, waiting, .. } = pool;
+    let waiting = format!("pool {name}: {} waiting", some(*waiting, "claim"));
+    match concern {
+        PoolConcern::Retired => Check::warn(
+            format!("pool {name} is retired, with {} left", some(*used, "runner")),
+            "put it back into the pools file, or let its runners end",
+        ),
+        PoolConcern::ClaimsWait => {
+            Check::warn(waiting, format!("`motorpool claims --pool {name}` says what for"))
+        }
+        PoolConcern::ClaimsWaitForSlots => Check::warn(
+            format!("{waiting}, and all {max} slots are taken"),
+            "raise its max, or release what is no longer needed: `motorpool claims`",
+        ),
+        PoolConcern::Full => Check::warn(
+            format!("pool {name}: all {max} slots are taken, and no runner is idle"),
+            "the next claim waits; raise its max if that is too soon",
+        ),
+        PoolConcern::Quarantined => Check::warn(
+            format!("pool {name}: {} in quarantine", some(pool.count(StateName::Quarantined), "runner")),
+            format!("`motorpool runners --pool {name} --state quarantined` says why"),
+        ),
+    }
+}
+
 /// The vendor's words say what to do about a refusal.
 fn troubled(pool: &PoolView, ci: &CiView) -> Option<Check> {
     let CiTroubleView { what, refused, ms_ago } = ci.trouble.as_ref()?;
@@ -98,7 +101,11 @@ fn troubled(pool: &PoolView, ci: &CiView) -> Option<Check> {
     Some(if *refused {
         let told = format!("pool {name}: {system} refused, {ago} ago: {what}");
         let hint = "its runners get no jobs until that is mended: the credentials, or the pool's `ci`";
-        if *ms_ago < FRESH_MS { Check::fail(told, hint) } else { Check::warn(told, hint) }
+        if refusal_stands(Duration::from_millis(*ms_ago)) {
+            Check::fail(told, hint)
+        } else {
+            Check::warn(told, hint)
+        }
     } else {
         Check::warn(
             format!("pool {name}: {system} did not do its part, {ago} ago: {what}"),
@@ -107,9 +114,8 @@ fn troubled(pool: &PoolView, ci: &CiView) -> Option<Check> {
     })
 }
 
-/// Each registration is a call, and so is its removal.
 fn nearly_spent(pool: &PoolView, ci: &CiView) -> Option<Check> {
-    let left = ci.rate_remaining.filter(|left| *left < u64::from(pool.max) * 2)?;
+    let left = ci.rate_remaining.filter(|left| calls_run_short(*left, pool.max))?;
     let resets = ci.rate_resets_in_ms.map_or_else(String::new, |resets| format!(" for {}", span_ms(resets)));
     Some(Check::warn(
         format!("pool {}: {} allows only {}{resets}", pool.pool, ci.system.name(), some(left, "more call")),
@@ -117,21 +123,9 @@ fn nearly_spent(pool: &PoolView, ci: &CiView) -> Option<Check> {
     ))
 }
 
-fn counted(pool: &PoolView, state: StateName) -> u32 {
-    pool.counts.get(state.as_str()).copied().unwrap_or(0)
-}
-
-/// Only those that should be heard from.
 fn silent(runner: &RunnerView) -> Option<Check> {
-    let expected = match runner.state {
-        StateName::Idle
-        | StateName::Claimed
-        | StateName::Running
-        | StateName::Releasing
-        | StateName::Resetting => true,
-        StateName::Created | StateName::Quarantined | StateName::Terminating | StateName::Terminated => false,
-    };
-    let ago = runner.seen_ms_ago.filter(|ago| expected && *ago >= SILENT_MS)?;
+    let is_silent = |ago: &u64| seems_silent(runner.state, Duration::from_millis(*ago));
+    let ago = runner.seen_ms_ago.filter(is_silent)?;
     Some(Check::warn(
         format!("runner {} ({}) was not heard from for {}", runner.runner, runner.state, span_ms(ago)),
         format!(
@@ -145,53 +139,11 @@ fn silent(runner: &RunnerView) -> Option<Check> {
 mod tests {
     use super::*;
     use crate::doctor::Verdict;
-    use motorpool_domain::{Epoch, PoolName, RunnerId};
+    use crate::verbs::pools::tests::pool;
     use std::collections::BTreeMap;
 
-    fn pool() -> PoolView {
-        PoolView {
-            pool: PoolName::parse("small").unwrap(),
-            backend: "local".to_owned(),
-            dispatch: "claim".to_owned(),
-            clean: "cleanup".to_owned(),
-            max: 3,
-            min_idle: 0,
-            used: 1,
-            counts: BTreeMap::new(),
-            waiting: 0,
-            retired: false,
-            ci: None,
-            source: "file".to_owned(),
-            warnings: Vec::new(),
-        }
-    }
-
     fn runner(state: StateName, seen_ms_ago: Option<u64>) -> RunnerView {
-        RunnerView {
-            runner: RunnerId::parse("r-1").unwrap(),
-            pool: PoolName::parse("small").unwrap(),
-            state,
-            epoch: Epoch(1),
-            claim: None,
-            instance_type: "local".to_owned(),
-            usage: "on-demand".to_owned(),
-            cpu: 1,
-            memory_mb: 1,
-            kept: false,
-            draining: false,
-            provider_id: None,
-            zone: None,
-            hourly_usd: None,
-            cost_usd: None,
-            age_ms: 0,
-            program_version: None,
-            program_outdated: false,
-            why: None,
-            proof: None,
-            in_state_ms: 0,
-            seen_ms_ago,
-            threshold_in_ms: None,
-        }
+        RunnerView { seen_ms_ago, ..crate::verbs::runners::tests::runner(state) }
     }
 
     fn warnings(pool: &PoolView, runners: &[RunnerView]) -> Vec<String> {
@@ -274,7 +226,7 @@ mod tests {
                 "pool small: 2 claims waiting, and all 3 slots are taken",
                 "pool small: 1 runner in quarantine",
                 "pool small: grace_seconds is 1",
-                "runner r-1 (running) was not heard from for 3 min",
+                "runner mac-01 (running) was not heard from for 3 min",
             ]
         );
         assert_eq!(warnings(&PoolView { waiting: 1, ..pool() }, &[]), ["pool small: 1 claim waiting"]);

@@ -16,31 +16,31 @@ const OURS: &str = env!("CARGO_PKG_VERSION");
 /// The header has whole seconds, and the answer takes its time.
 const TOLERATED: Duration = Duration::from_secs(5);
 
-pub(super) struct Looked {
+pub(super) struct ServerFindings {
     pub(super) checks: Vec<Check>,
     /// The server is there, and the token opens it.
     pub(super) open: bool,
 }
 
-/// Whether it is the server that somebody wants to know about.
+/// Whether there must be a server, or it is looked at only if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    For,
-    ByTheWay,
+pub(super) enum Presence {
+    Required,
+    Optional,
 }
 
-pub(super) async fn look(client: &Client, asked: Asked) -> Looked {
+pub(super) async fn look(client: &Client, presence: Presence) -> ServerFindings {
     let health = match client.plain("health").await {
         Ok(health) => health,
         Err(failure) => {
-            let check = match asked {
-                Asked::For => Check::failed(&failure),
-                Asked::ByTheWay => Check::warn(
+            let check = match presence {
+                Presence::Required => Check::failed(&failure),
+                Presence::Optional => Check::warn(
                     format!("no server was looked at: {}", failure.message),
                     "once `motorpool serve` runs, look again; another address goes with --server",
                 ),
             };
-            return Looked { checks: vec![check], open: false };
+            return ServerFindings { checks: vec![check], open: false };
         }
     };
     if !health.status.is_success() {
@@ -48,7 +48,7 @@ pub(super) async fn look(client: &Client, asked: Asked) -> Looked {
             format!("{} answered {} to /health", client.server(), health.status),
             "is it motorpool's address, or that of something else?",
         );
-        return Looked { checks: vec![check], open: false };
+        return ServerFindings { checks: vec![check], open: false };
     }
     let mut checks = vec![Check::ok(format!("{} is reachable", client.server()))];
     if !client.encrypted() && !client.here() {
@@ -64,10 +64,10 @@ pub(super) async fn look(client: &Client, asked: Asked) -> Looked {
     checks.push(ready(client).await);
     let (check, open) = token(client).await;
     checks.push(check);
-    Looked { checks, open }
+    ServerFindings { checks, open }
 }
 
-/// Nothing, if the header can't be read.
+/// No check, if the header can't be read.
 fn on_time(date: &str, now: Timestamp) -> Option<Check> {
     let server = rfc2822::parse(date).ok()?.timestamp().as_millisecond();
     let server = Timestamp::from_millis(u64::try_from(server).ok()?);
@@ -145,8 +145,9 @@ mod tests {
         let server = Some(format!("http://{nobody}"));
         let args = ConnectArgs { server, token_file: None, ca_file: None, data_dir: None };
         let client = Client::new(&args).unwrap();
-        for (asked, verdict) in [(Asked::For, Verdict::Fail), (Asked::ByTheWay, Verdict::Warn)] {
-            let Looked { checks, open } = look(&client, asked).await;
+        for (presence, verdict) in [(Presence::Required, Verdict::Fail), (Presence::Optional, Verdict::Warn)]
+        {
+            let ServerFindings { checks, open } = look(&client, presence).await;
             assert!(checks.len() == 1 && !open, "{checks:?}");
             assert_eq!(checks[0].verdict, verdict);
             assert!(checks[0].what.contains(&format!("cannot reach http://{nobody}")), "{checks:?}");

@@ -20,7 +20,7 @@ pub(crate) struct CiCredentials {
 
 #[derive(Debug, Clone)]
 pub(crate) struct GitHubCredentials {
-    /// Of a GitHub Enterprise Server; else GitHub's own.
+    /// The API of a GitHub Enterprise Server; without it, GitHub's own.
     pub(crate) api_url: Option<String>,
     pub(crate) login: GitHubLogin,
 }

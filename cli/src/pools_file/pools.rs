@@ -70,9 +70,9 @@ pub(super) fn for_elsewhere(
     Some((name?, settings))
 }
 
-/// Read key by key, so that a mistake is found where it stands.
+/// A pool's tables, which are read key by key, so that a mistake is found where it stands.
 const TABLES: [&str; 2] = ["ec2", "ci"];
-/// Ours alone: a server knows a pool by its CPUs and memory.
+/// A key of the file alone: a server knows a pool by its CPUs and memory.
 const RESOURCE_CLASS: &str = "resource_class";
 
 fn settings(
@@ -85,7 +85,7 @@ fn settings(
         problems.add(pool.at, &pool.key, &error.to_string());
     }
     let [ec2, ci] = TABLES;
-    // All of them are read before the first that is wrong ends it.
+    // All three are read before the first that is wrong ends the pool's reading.
     let ec2 = pool.child(ec2).map(|entry| strict::table(&entry, problems));
     let ci = pool.child(ci).map(|entry| strict::table(&entry, problems));
     let class = pool.child(RESOURCE_CLASS).map(|entry| class_of(&entry, classes, problems));
@@ -106,7 +106,7 @@ fn settings(
     Some((name.ok(), settings))
 }
 
-/// Nothing if it was there and wrong.
+/// Nothing if the key was there and its value wrong.
 fn swap<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     match read {
         None => Some(None),

@@ -112,7 +112,7 @@ pub(super) fn table<T: DeserializeOwned>(entry: &Entry<'_, '_>, problems: &mut P
     table_without(entry, &[], problems)
 }
 
-/// The same, but for those keys that somebody else reads.
+/// As [`table`], but without the keys that somebody else reads.
 pub(super) fn table_without<T: DeserializeOwned>(
     entry: &Entry<'_, '_>,
     apart: &[&str],
@@ -190,14 +190,15 @@ fn missing(error: &toml::de::Error) -> Option<&str> {
 /// A struct's keys, as its own deserialization asks for them: there is no second list to keep.
 fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
-    // It always ends in an error: only the question matters.
-    let _: Result<T, _> = T::deserialize(Asked(&mut fields));
+    // Deserialization always ends in an error here: only what it asks for matters.
+    let _: Result<T, _> = T::deserialize(FieldNames(&mut fields));
     fields
 }
 
-struct Asked<'a>(&'a mut &'static [&'static str]);
+/// A deserializer with no input: it takes down the names of the fields that a struct asks it for.
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
-impl<'de> Deserializer<'de> for Asked<'_> {
+impl<'de> Deserializer<'de> for FieldNames<'_> {
     type Error = serde::de::value::Error;
 
     fn deserialize_struct<V: Visitor<'de>>(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use motorpool_domain::Owner;
+use motorpool_http::auth::sha256_from_hex;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -59,15 +60,4 @@ fn one_team(
         }
     }
     Some((owner?, tokens))
-}
-
-fn sha256_from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut sha256 = [0; 32];
-    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (index, byte) in sha256.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(sha256)
 }

@@ -100,7 +100,7 @@ fn problem(error: &TlsError, host: &str) -> Problem {
     if matches!(error, CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) {
         return Problem::NotYet;
     }
-    // It has no name of its own there.
+    // rustls has no variant for an authority's certificate: only the text names it.
     let told = error.to_string();
     if told.contains("CaUsedAsEndEntity") { Problem::Authority } else { Problem::Other(told) }
 }

@@ -73,7 +73,7 @@ impl DataDir {
         Ok(site)
     }
 
-    /// Held by one serve at a time, as long as the file is open. Nothing if another has it.
+    /// The lock of the directory, held by one serve at a time, as long as the file is open. Nothing if another serve has it.
     #[cfg(feature = "aws")]
     pub(super) fn lock(&self) -> Result<Option<File>, Failure> {
         let path = self.0.join(LOCK);

@@ -7,7 +7,7 @@ use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsConfig, from_tcp_rustls};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use motorpool_http::Bells;
+use motorpool_http::Notifier;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Listener {
     tls: Option<RustlsConfig>,
 }
 
-/// Who opens a connection and says nothing is not waited for.
+/// How long a caller may take to send its headers: whoever opens a connection and says nothing is not waited for.
 const HEADERS_WITHIN: Duration = Duration::from_secs(15);
 /// How long requests under way may take once a stop is asked for.
 const GRACE: Duration = Duration::from_secs(10);
@@ -64,9 +64,9 @@ impl Listener {
     }
 
     /// Serves until a signal comes; then long polls are answered, and what is under way may finish.
-    pub(super) async fn serve(self, router: Router, bells: Arc<Bells>) -> Result<(), Failure> {
+    pub(super) async fn serve(self, router: Router, notifier: Arc<Notifier>) -> Result<(), Failure> {
         let handle = Handle::new();
-        tokio::spawn(stop_on_signal(handle.clone(), bells));
+        tokio::spawn(stop_on_signal(handle.clone(), notifier));
         say_listening(&format!("{}://{}", self.scheme(), self.address));
         let served = self.until_stopped(router, handle).await;
         served.map_err(|error| Failure::failed(format!("the server failed: {error}"), "see the log above"))
@@ -93,7 +93,7 @@ fn bound(http: &mut Builder<TokioExecutor>) {
     http.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
 }
 
-async fn stop_on_signal(handle: Handle<SocketAddr>, bells: Arc<Bells>) {
+async fn stop_on_signal(handle: Handle<SocketAddr>, notifier: Arc<Notifier>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -107,7 +107,7 @@ async fn stop_on_signal(handle: Handle<SocketAddr>, bells: Arc<Bells>) {
     tracing::info!(
         "stopping: what is under way may finish; local runners stay, and go on with the next start"
     );
-    bells.close();
+    notifier.close();
     handle.graceful_shutdown(Some(GRACE));
 }
 

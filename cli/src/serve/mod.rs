@@ -22,11 +22,12 @@ use motorpool_control::ports::clock::SystemClock;
 use motorpool_control::ports::entropy::SystemEntropy;
 use motorpool_control::store::Store;
 use motorpool_control::{Control, Parts, Settings};
+use motorpool_domain::pool::needed_backends;
 use motorpool_http::auth::sha256;
-use motorpool_http::{Bells, Gate, HttpLimits, HttpState};
+use motorpool_http::{HttpLimits, HttpState, Notifier, Tokens};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
-use stores::{Place as Stored, Stores};
+use stores::{StoreLocation, Stores};
 
 /// Runs until it is told to stop, by SIGTERM or SIGINT.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
@@ -36,23 +37,22 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         Failure::failed(chain(&error), "the README shows a pools file; correct it and start again")
     })?;
     let data = DataDir::open(&args.data_dir)?;
-    let Stores { ledger, queue, secret, place: stored } =
-        stores::open(&args, &data, file.pools.keys()).await?;
+    let Stores { ledger, queue, secret, location } = stores::open(&args, &data, file.pools.keys()).await?;
     let listener = Listener::bind(&args).await?;
 
     let known = Store::new(Arc::clone(&ledger))
         .pools()
         .await
         .map_err(|error| Failure::failed(chain(&error), "see the log above"))?;
-    let place = backends::Place {
+    let context = backends::BackendContext {
         args: &args,
         data: &data,
         listener: &listener,
         secret: &secret,
-        needed: backends::needed(&file.pools, &known),
+        needed: needed_backends(file.pools.values(), &known),
     };
-    let backends = backends::open(&place).await?;
-    let bells = Arc::new(Bells::default());
+    let backends = backends::open(&context).await?;
+    let notifier = Arc::new(Notifier::default());
     let control = Arc::new(Control::new(Parts {
         ledger,
         queue,
@@ -60,32 +60,32 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         ci: ci::systems(&file)?,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        doorbell: Arc::clone(&bells) as _,
+        doorbell: Arc::clone(&notifier) as _,
         secret,
         settings: settings(&file),
     }));
     control.define_pools(&file.pools).await.map_err(refused)?;
     control.begin_listening().await.map_err(refused)?;
     tracing::info!(pools = file.pools.len(), "the pools are defined");
-    match &stored {
-        Stored::InProcess(_) => {
+    match &location {
+        StoreLocation::InProcess(_) => {
             let announced = control.announce_all_idle().await.map_err(refused)?;
             tracing::info!(announced, "the idle runners are announced");
         }
-        // Those queues are still what they were.
+        // The queues on AWS are still what they were.
         #[cfg(feature = "aws")]
-        Stored::OnAws { .. } => {}
+        StoreLocation::OnAws { .. } => {}
     }
 
-    let gate = gate(&file, &data)?;
+    let tokens = tokens(&file, &data)?;
     let router = motorpool_http::router(HttpState {
         control: Arc::clone(&control),
-        gate,
-        bells: Arc::clone(&bells),
+        tokens,
+        notifier: Arc::clone(&notifier),
         limits: HttpLimits::default(),
     });
-    let ticker = ticker::start(control, stored, ticker::Every { refresh: file.refresh, sweep: file.sweep });
-    let outcome = listener.serve(router, bells).await;
+    let ticker = ticker::start(control, location, ticker::Every { refresh: file.refresh, sweep: file.sweep });
+    let outcome = listener.serve(router, notifier).await;
     ticker.stop().await;
     outcome
 }
@@ -99,14 +99,14 @@ fn settings(file: &PoolsFile) -> Settings {
     }
 }
 
-fn gate(file: &PoolsFile, data: &DataDir) -> Result<Gate, Failure> {
+fn tokens(file: &PoolsFile, data: &DataDir) -> Result<Tokens, Failure> {
     let admin = data.admin_token()?;
     let teams = file
         .teams
         .iter()
         .flat_map(|(owner, hashes)| hashes.iter().map(|hash| (owner.clone(), *hash)))
         .collect();
-    Ok(Gate { admin_sha256: sha256(admin.expose_secret()), teams })
+    Ok(Tokens { admin_sha256: sha256(admin.expose_secret()), teams })
 }
 
 fn refused(refused: motorpool_control::Refused) -> Failure {

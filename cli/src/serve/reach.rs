@@ -11,7 +11,7 @@ use super::certificate;
 use crate::args::ServeArgs;
 use crate::clock;
 
-/// What such a machine is told.
+/// What a machine elsewhere is told.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) url: String,
@@ -36,9 +36,9 @@ fn nowhere(listens_at: &str) -> String {
     format!("--public-url is not given, and {listens_at} is no address for them")
 }
 
-/// As the agent will judge the address; and it must be one that means this server on another machine too.
+/// The host in `url`, judged as the agent will judge it; and it must be one that means this server on another machine too.
 fn host_of(url: &str) -> Result<String, Unfit> {
-    // Not the text itself, before it is known to hold no password.
+    // The message does not quote the text before it is known to hold no password.
     let parsed = Url::parse(url).map_err(|error| unreachable(&format!("--public-url is no URL: {error}")))?;
     if !parsed.username().is_empty() || parsed.password().is_some() {
         return Err(unreachable(

@@ -20,12 +20,13 @@ pub(super) struct Stores {
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) queue: Arc<dyn Queue>,
     pub(super) secret: ServerSecret,
-    pub(super) place: Place,
+    pub(super) location: StoreLocation,
 }
 
+/// Where ledger and queues are, with what this process holds of them.
 #[derive(Debug)]
-pub(super) enum Place {
-    /// Its queues are empty at each start, and nobody else clears what has expired.
+pub(super) enum StoreLocation {
+    /// The queues are empty at each start, and nobody else clears what has expired.
     InProcess(SqliteLedger),
     /// The lock of the data directory, whose runners are this process's alone.
     #[cfg(feature = "aws")]
@@ -63,6 +64,6 @@ fn in_process(data: &DataDir) -> Result<Stores, Failure> {
         ledger: Arc::new(ledger.clone()),
         queue: Arc::new(InProcessQueue::default()),
         secret: ServerSecret::new(&data.server_secret()?),
-        place: Place::InProcess(ledger),
+        location: StoreLocation::InProcess(ledger),
     })
 }

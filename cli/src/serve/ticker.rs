@@ -1,6 +1,6 @@
 //! Calls refresh again and again, and clears what has expired from the embedded ledger.
 
-use crate::serve::stores::Place;
+use crate::serve::stores::StoreLocation;
 use motorpool_control::ports::clock::{Clock, SystemClock};
 use motorpool_control::{Caller, Control, SweepWish};
 use motorpool_ledger::sqlite::{SqliteLedger, Swept};
@@ -26,7 +26,7 @@ pub(super) struct Every {
     pub(super) sweep: Duration,
 }
 
-pub(super) fn start(control: Arc<Control>, place: Place, every: Every) -> Ticker {
+pub(super) fn start(control: Arc<Control>, location: StoreLocation, every: Every) -> Ticker {
     let (stop, mut stopped) = watch::channel(());
     let task = tokio::spawn(async move {
         let mut ticks = tokio::time::interval(every.refresh);
@@ -44,11 +44,11 @@ pub(super) fn start(control: Arc<Control>, place: Place, every: Every) -> Ticker
                 _ = stopped.changed() => return,
                 _ = sweeps.tick() => wish = SweepWish::Now,
                 _ = ticks.tick() => wish = pass(&control, wish).await,
-                _ = clearings.tick() => match &place {
-                    Place::InProcess(ledger) => clear(ledger).await,
+                _ = clearings.tick() => match &location {
+                    StoreLocation::InProcess(ledger) => clear(ledger).await,
                     // DynamoDB does so by itself.
                     #[cfg(feature = "aws")]
-                    Place::OnAws { .. } => {}
+                    StoreLocation::OnAws { .. } => {}
                 },
             }
         }

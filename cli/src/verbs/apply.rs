@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use motorpool_domain::PoolName;
-use motorpool_domain::pool::Clean;
 use motorpool_wire::api::{CapacityOptionView, PlanView, PoolView};
 use motorpool_wire::pool_settings::PoolSettings;
 use serde_json::{Value, json};
@@ -127,7 +126,7 @@ fn changes(settings: &PoolSettings, present: Option<&PoolView>) -> String {
     let changed: Vec<String> = [
         ("backend", present.backend.clone(), settings.backend.name().to_owned()),
         ("dispatch", present.dispatch.clone(), settings.dispatch.name().to_owned()),
-        ("clean", present.clean.clone(), clean(settings.clean).to_owned()),
+        ("clean", present.clean.clone(), settings.clean.name().to_owned()),
         ("max", present.max.to_string(), settings.max.to_string()),
         ("min_idle", present.min_idle.to_string(), settings.min_idle.to_string()),
         ("ci", scope(old_ci), scope(new_ci)),
@@ -140,15 +139,6 @@ fn changes(settings: &PoolSettings, present: Option<&PoolView>) -> String {
         "It is there already, with the same limits; what it is made of may differ.".to_owned()
     } else {
         format!("It is there already, and would change: {}.", changed.join(", "))
-    }
-}
-
-fn clean(clean: Clean) -> &'static str {
-    match clean {
-        Clean::Replace => "replace",
-        Clean::Reset => "reset",
-        Clean::Cleanup => "cleanup",
-        Clean::Keep => "keep",
     }
 }
 
@@ -282,19 +272,10 @@ mod tests {
     #[test]
     fn what_would_change_is_told() {
         let mut present = PoolView {
-            pool: PoolName::parse("big").unwrap(),
-            backend: "local".to_owned(),
-            dispatch: "claim".to_owned(),
             clean: "keep".to_owned(),
             max: 5,
-            min_idle: 0,
-            used: 0,
-            counts: BTreeMap::new(),
-            waiting: 0,
-            retired: false,
-            ci: None,
             source: "api".to_owned(),
-            warnings: Vec::new(),
+            ..crate::verbs::pools::tests::pool()
         };
         assert_eq!(
             changes(&settings(), Some(&present)),

@@ -28,7 +28,7 @@ fn list(pools: &[PoolView]) -> String {
     }
     let rows = pools.iter().map(|pool| {
         let count =
-            |states: &[StateName]| states.iter().map(|state| counted(pool, *state)).sum::<u32>().to_string();
+            |states: &[StateName]| states.iter().map(|state| pool.count(*state)).sum::<u32>().to_string();
         vec![
             pool.pool.to_string(),
             pool.backend.clone(),
@@ -54,7 +54,7 @@ fn list(pools: &[PoolView]) -> String {
 fn notes(pool: &PoolView) -> Vec<String> {
     let name = &pool.pool;
     let mut notes = Vec::new();
-    let quarantined = counted(pool, StateName::Quarantined);
+    let quarantined = pool.count(StateName::Quarantined);
     if quarantined > 0 {
         notes.push(format!(
             "{name}: {} in quarantine; see `motorpool runners --pool {name} --state quarantined`",
@@ -75,7 +75,7 @@ fn notes(pool: &PoolView) -> Vec<String> {
 fn one(pool: &PoolView) -> String {
     let counts: Vec<String> = StateName::ALL
         .into_iter()
-        .map(|state| (state, counted(pool, state)))
+        .map(|state| (state, pool.count(state)))
         .filter(|(_, count)| *count > 0)
         .map(|(state, count)| format!("{count} {state}"))
         .collect();
@@ -110,16 +110,31 @@ fn registers_with(ci: &CiView) -> String {
     }
 }
 
-fn counted(pool: &PoolView, state: StateName) -> u32 {
-    pool.counts.get(state.as_str()).copied().unwrap_or(0)
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use motorpool_domain::PoolName;
+    use std::collections::BTreeMap;
 
-    fn pool(name: &str) -> PoolView {
+    pub(crate) fn pool() -> PoolView {
+        PoolView {
+            pool: PoolName::parse("small").unwrap(),
+            backend: "local".to_owned(),
+            dispatch: "claim".to_owned(),
+            clean: "cleanup".to_owned(),
+            max: 3,
+            min_idle: 0,
+            used: 1,
+            counts: BTreeMap::new(),
+            waiting: 0,
+            retired: false,
+            ci: None,
+            source: "file".to_owned(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn macs(name: &str) -> PoolView {
         let counts = [
             ("idle", 2),
             ("created", 1),
@@ -131,23 +146,19 @@ mod tests {
         PoolView {
             pool: PoolName::parse(name).unwrap(),
             backend: "bare_metal".to_owned(),
-            dispatch: "claim".to_owned(),
-            clean: "cleanup".to_owned(),
             max: 100,
-            min_idle: 0,
             used: 9,
             counts: counts.into_iter().map(|(state, count)| (state.to_owned(), count)).collect(),
             waiting: 4,
             retired: true,
-            ci: None,
-            source: "file".to_owned(),
             warnings: vec!["grace_seconds is 1".to_owned()],
+            ..pool()
         }
     }
 
     #[test]
     fn the_table_says_what_is_odd() {
-        let text = list(&[pool("macs-of-the-lab")]);
+        let text = list(&[macs("macs-of-the-lab")]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines,
@@ -174,7 +185,7 @@ mod tests {
                 ms_ago: 60_000,
             }),
         };
-        let text = one(&PoolView { ci: Some(ci), ..pool("macs") });
+        let text = one(&PoolView { ci: Some(ci), ..macs("macs") });
         assert!(text.contains("github my-org; 4990 calls left until it resets in 10 min"), "{text}");
         let trouble = "macs: 1 min ago its CI system did not do as asked: cannot list the runners of my-org";
         assert!(text.ends_with(trouble), "{text}");

@@ -8,9 +8,9 @@ use motorpool_wire::api::{ClaimView, ProvisionRequest};
 
 use super::claims;
 use crate::args::{ProvisionArgs, WantArgs};
-use crate::client::{Answer, Client};
+use crate::client::{ApiResponse, Client};
 use crate::clock::Stopwatch;
-use crate::errors::{Failure, Kind};
+use crate::errors::{Failure, FailureKind};
 use crate::output::Report;
 use crate::output::words::span;
 use progress::Progress;
@@ -65,10 +65,10 @@ fn decided(claim: &ClaimView) -> bool {
 
 async fn wait(
     client: &Client,
-    mut answer: Answer<ClaimView>,
+    mut answer: ApiResponse<ClaimView>,
     watch: Stopwatch,
     timeout: Option<Duration>,
-) -> (Answer<ClaimView>, Outcome) {
+) -> (ApiResponse<ClaimView>, Outcome) {
     let mut progress = Progress::start();
     let mut unreachable: Option<Stopwatch> = None;
     let outcome = loop {
@@ -94,7 +94,7 @@ async fn wait(
                 answer = next;
                 unreachable = None;
             }
-            Err(failure) if failure.kind == Kind::Unreachable => {
+            Err(failure) if failure.kind == FailureKind::Unreachable => {
                 let since = *unreachable.get_or_insert_with(Stopwatch::start);
                 if since.elapsed() > PATIENCE {
                     break Outcome::Lost(failure);
@@ -114,7 +114,7 @@ async fn wait(
     (answer, outcome)
 }
 
-fn told(answer: Answer<ClaimView>, outcome: Outcome, took: Duration) -> Report {
+fn told(answer: ApiResponse<ClaimView>, outcome: Outcome, took: Duration) -> Report {
     let claim = answer.value.clone();
     let goes_on = format!(
         "it goes on; follow it with `motorpool why {}`, or end it with `{}`",
@@ -140,7 +140,7 @@ fn told(answer: Answer<ClaimView>, outcome: Outcome, took: Duration) -> Report {
             goes_on,
         )),
         Outcome::Interrupted => Some(Failure::new(
-            Kind::Interrupted,
+            FailureKind::Interrupted,
             format!("stopped waiting for claim {} after {}", claim.claim, span(took)),
             goes_on,
         )),
@@ -154,7 +154,7 @@ fn told(answer: Answer<ClaimView>, outcome: Outcome, took: Duration) -> Report {
 fn interrupted_before_an_answer(request: &ProvisionRequest) -> Failure {
     let ProvisionRequest { workflow, pool, .. } = request;
     Failure::new(
-        Kind::Interrupted,
+        FailureKind::Interrupted,
         "stopped before the server answered: there may be a claim",
         format!(
             "`motorpool why {workflow}` tells; `motorpool release --workflow {workflow} --pool {pool}` ends it"
@@ -177,7 +177,7 @@ mod tests {
     fn report(state: &str, outcome: Outcome) -> Report {
         let value = claim(state, 0);
         let json = serde_json::to_value(&value).unwrap();
-        told(Answer { value, json }, outcome, Duration::from_millis(4_200))
+        told(ApiResponse { value, json }, outcome, Duration::from_millis(4_200))
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         for outcome in [
             Outcome::TimeIsUp,
             Outcome::Interrupted,
-            Outcome::Lost(Failure::new(Kind::Unreachable, "cannot reach it", "")),
+            Outcome::Lost(Failure::new(FailureKind::Unreachable, "cannot reach it", "")),
         ] {
             let failure = report("pending", outcome).failure.unwrap();
             assert!(failure.hint.contains("motorpool release --workflow gh-1 --pool small"), "{failure:?}");

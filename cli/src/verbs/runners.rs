@@ -126,14 +126,14 @@ fn program(runner: &RunnerView) -> Option<String> {
     Some(if runner.program_outdated { format!("{version}, outdated") } else { version.clone() })
 }
 
-/// Of those that are shown and have a price. Machines that are gone cost nothing more.
+/// What the shown runners that have a price cost. Machines that are gone cost nothing more.
 fn spent(runners: &[RunnerView]) -> Option<String> {
     let priced: Vec<&RunnerView> = runners.iter().filter(|runner| runner.hourly_usd.is_some()).collect();
     if priced.is_empty() {
         return None;
     }
     let live = |runner: &&&RunnerView| runner.state != StateName::Terminated;
-    // Of nothing, `sum` makes a zero below zero.
+    // `sum` over nothing is -0.0, which would be shown with its sign.
     let hourly = priced.iter().filter(live).filter_map(|runner| runner.hourly_usd).fold(0.0, |a, b| a + b);
     let so_far = priced.iter().filter_map(|runner| runner.cost_usd).fold(0.0, |a, b| a + b);
     Some(format!("About {} an hour together, {} so far.", dollars(hourly), dollars(so_far)))
@@ -195,11 +195,11 @@ fn secret(new: &RegisteredRunner, server: &str, what_happened: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use motorpool_domain::{Epoch, PoolName, RunnerId};
 
-    fn runner(state: StateName) -> RunnerView {
+    pub(crate) fn runner(state: StateName) -> RunnerView {
         RunnerView {
             runner: RunnerId::parse("mac-01").unwrap(),
             pool: PoolName::parse("macs").unwrap(),

@@ -5,7 +5,7 @@ use motorpool_wire::api::{ClaimView, WhyView};
 
 use super::{audit, claims, pools_asked};
 use crate::args::WhyArgs;
-use crate::client::{Answer, Client};
+use crate::client::{ApiResponse, Client};
 use crate::clock;
 use crate::errors::Failure;
 use crate::output::Report;
@@ -20,8 +20,8 @@ pub(crate) async fn run(args: WhyArgs) -> Result<Report, Failure> {
     Ok(Report::of(answer, |why| in_words(why, &others, clock::now())))
 }
 
-/// Nothing if it is no claim's id, or nobody's: then it may still be a workflow.
-async fn by_id(client: &Client, subject: &Workflow) -> Result<Option<Answer<WhyView>>, Failure> {
+/// Nothing if `subject` is no claim's id, or that of no claim here: then it may still be a workflow.
+async fn by_id(client: &Client, subject: &Workflow) -> Result<Option<ApiResponse<WhyView>>, Failure> {
     let Ok(claim) = ClaimId::parse(subject.as_str()) else { return Ok(None) };
     match client.why(&claim).await {
         Ok(answer) => Ok(Some(answer)),
@@ -35,7 +35,7 @@ async fn by_workflow(
     client: &Client,
     workflow: &Workflow,
     pool: Option<&PoolName>,
-) -> Result<(Answer<WhyView>, Vec<ClaimView>), Failure> {
+) -> Result<(ApiResponse<WhyView>, Vec<ClaimView>), Failure> {
     let mut found = Vec::new();
     for pool in pools_asked(client, pool).await? {
         let page = client.claims(&pool).await?.value;

@@ -18,7 +18,7 @@ use motorpool_domain::spec::{Spec, Usage, Want, is_instance_type};
 use crate::Ec2Backend;
 use crate::cache::Cache;
 use crate::errors::{Ec2Error, Verdict};
-use crate::ladder::{Place, Type, ladder};
+use crate::ladder::{Type, ZoneOffers, ladder};
 
 /// New types come a few times a year.
 const TYPES_FOR: Duration = Duration::from_secs(6 * 3_600);
@@ -54,8 +54,8 @@ impl Ec2Backend {
         rules: &Ec2Rules,
         want: &Want,
     ) -> Result<Vec<CapacityOption>, Ec2Error> {
-        let (types, places) = self.offered(pool, rules).await?;
-        Ok(ladder(&pool.rules.offer, rules, want, &types, &places))
+        let (types, zones) = self.offered(pool, rules).await?;
+        Ok(ladder(&pool.rules.offer, rules, want, &types, &zones))
     }
 
     /// The types of the pool's architecture, and its zones with what is to be had there.
@@ -63,7 +63,7 @@ impl Ec2Backend {
         &self,
         pool: &Pool,
         rules: &Ec2Rules,
-    ) -> Result<(Arc<Vec<Type>>, Vec<Place>), Ec2Error> {
+    ) -> Result<(Arc<Vec<Type>>, Vec<ZoneOffers>), Ec2Error> {
         let catalogue = &self.catalogue;
         let mut zones: Vec<Arc<String>> = Vec::new();
         for (_, zone) in catalogue.zones_of(rules).await? {
@@ -72,9 +72,10 @@ impl Ec2Backend {
             }
         }
         let types = catalogue.types(rules.architecture).await?;
-        let places =
-            try_join_all(zones.iter().map(|zone| catalogue.place(zone, pool.rules.offer.usage))).await?;
-        Ok((types, places))
+        let offers =
+            try_join_all(zones.iter().map(|zone| catalogue.zone_offers(zone, pool.rules.offer.usage)))
+                .await?;
+        Ok((types, offers))
     }
 }
 
@@ -139,13 +140,13 @@ impl Catalogue {
         self.root_devices.get(&image.to_owned(), self.clock.now(), read).await
     }
 
-    async fn place(&self, zone: &str, usage: Usage) -> Result<Place, Ec2Error> {
+    async fn zone_offers(&self, zone: &str, usage: Usage) -> Result<ZoneOffers, Ec2Error> {
         let offered = self.offered_in(zone).await?;
         let spot_prices = match usage {
             Usage::Spot => self.spot_prices_in(zone).await?,
             Usage::OnDemand => Arc::default(),
         };
-        Ok(Place { zone: zone.to_owned(), offered, spot_prices })
+        Ok(ZoneOffers { name: zone.to_owned(), offered, spot_prices })
     }
 
     pub(crate) async fn types(&self, architecture: Architecture) -> Result<Arc<Vec<Type>>, Ec2Error> {

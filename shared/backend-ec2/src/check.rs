@@ -15,8 +15,8 @@ use motorpool_domain::spec::Want;
 use crate::Ec2Backend;
 use crate::catalogue::filter;
 use crate::errors::Ec2Error;
+use crate::explain_no_match::explain_no_match;
 use crate::ladder::ladder;
-use crate::misfit::misfit;
 
 /// An operator waits for it, who is told a few seconds later that there is no answer.
 const CHECKED_WITHIN: Duration = Duration::from_secs(25);
@@ -37,7 +37,7 @@ impl Ec2Backend {
             problems.extend(of_network(rules, &subnets, &groups));
             // Where there is no zone, no type can be said to be missing.
             if !subnets.is_empty() {
-                problems.extend(self.misfit_of(pool, rules).await?);
+                problems.extend(self.why_no_match(pool, rules).await?);
             }
             Ok(problems)
         })
@@ -80,11 +80,11 @@ impl Ec2Backend {
         Ok(each.filter_map(|one| Some((one.group_id()?.to_owned(), vpc(one.vpc_id())))).collect())
     }
 
-    /// What leaves the pool without any type, if none is left.
-    async fn misfit_of(&self, pool: &Pool, rules: &Ec2Rules) -> Result<Option<RuleError>, Ec2Error> {
+    /// Which setting leaves the pool without any type, if none is left.
+    async fn why_no_match(&self, pool: &Pool, rules: &Ec2Rules) -> Result<Option<RuleError>, Ec2Error> {
         let offer = &pool.rules.offer;
-        let (types, places) = self.offered(pool, rules).await?;
-        if !ladder(offer, rules, &Want::default(), &types, &places).is_empty() {
+        let (types, zones) = self.offered(pool, rules).await?;
+        if !ladder(offer, rules, &Want::default(), &types, &zones).is_empty() {
             return Ok(None);
         }
         let other = match rules.architecture {
@@ -92,7 +92,7 @@ impl Ec2Backend {
             Architecture::Arm64 => Architecture::X86_64,
         };
         let others = self.catalogue.types(other).await?;
-        Ok(Some(misfit(offer, rules, &types, &places, (other, &others))))
+        Ok(Some(explain_no_match(offer, rules, &types, &zones, (other, &others))))
     }
 }
 

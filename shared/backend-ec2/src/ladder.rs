@@ -17,18 +17,18 @@ pub(crate) struct Type {
     pub(crate) sold: Vec<Usage>,
 }
 
-/// A zone that the pool has a subnet in, and what is to be had there.
+/// A zone that the pool has a subnet in, with what is to be had there.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) zone: String,
+pub(crate) struct ZoneOffers {
+    pub(crate) name: String,
     pub(crate) offered: Arc<HashSet<String>>,
-    /// Empty for a pool that has no use for them.
+    /// Empty for a pool that has no use for spot prices.
     pub(crate) spot_prices: Arc<HashMap<String, Price>>,
 }
 
-/// Longer ones would only be walked through while everything is empty; by then it is better to wait.
+/// A longer ladder would only be walked through while everything is empty; by then it is better to wait.
 const MOST_RUNGS: usize = 40;
-/// How many of them are kept for on-demand, where that comes after spot.
+/// How many rungs are kept for on-demand, where that comes after spot.
 const MOST_BEHIND_SPOT: usize = 12;
 
 /// What is wanted of all that the pool may launch: spot before on-demand, the cheapest first in each. Of equal prices, by type, and then in the order of the pool's subnets.
@@ -37,7 +37,7 @@ pub(crate) fn ladder(
     rules: &Ec2Rules,
     want: &Want,
     types: &[Type],
-    places: &[Place],
+    zones: &[ZoneOffers],
 ) -> Vec<CapacityOption> {
     let fit: Vec<&Type> = types
         .iter()
@@ -46,10 +46,10 @@ pub(crate) fn ladder(
         .collect();
     // What is not wanted must not take the place of what is.
     let wanted = |usage| {
-        let sold = rungs_sold(usage, &fit, places).into_iter();
+        let sold = rungs_sold(usage, &fit, zones).into_iter();
         sold.filter(|rung| want.fits(&rung.offer)).collect()
     };
-    let rungs = |usage, most| cheapest(wanted(usage), places, most);
+    let rungs = |usage, most| cheapest(wanted(usage), zones, most);
     match (offer.usage, rules.on_demand_fallback) {
         (Usage::OnDemand, _) => rungs(Usage::OnDemand, MOST_RUNGS),
         (Usage::Spot, false) => rungs(Usage::Spot, MOST_RUNGS),
@@ -61,22 +61,20 @@ pub(crate) fn ladder(
     }
 }
 
-/// In the order of the ladder.
-fn rungs_sold(usage: Usage, types: &[&Type], places: &[Place]) -> Vec<CapacityOption> {
+/// What is sold in this way, in the order of the ladder.
+fn rungs_sold(usage: Usage, types: &[&Type], zones: &[ZoneOffers]) -> Vec<CapacityOption> {
     let mut rungs: Vec<(Price, &Type, usize, CapacityOption)> = Vec::new();
     for kind in types.iter().filter(|kind| kind.sold.contains(&usage)) {
         let on_demand = prices::on_demand(&kind.name, kind.spec);
         let offer = Offer { instance_type: kind.name.clone(), usage, spec: kind.spec };
-        for (order, place) in
-            places.iter().enumerate().filter(|(_, place)| place.offered.contains(&kind.name))
-        {
+        for (order, zone) in zones.iter().enumerate().filter(|(_, zone)| zone.offered.contains(&kind.name)) {
             let hourly = match usage {
-                // One without a history costs no more than on demand.
-                Usage::Spot => place.spot_prices.get(&kind.name).copied().unwrap_or(on_demand),
+                // A type without a history of spot prices costs no more than on demand.
+                Usage::Spot => zone.spot_prices.get(&kind.name).copied().unwrap_or(on_demand),
                 Usage::OnDemand => on_demand,
             };
             let rung =
-                CapacityOption { offer: offer.clone(), zone: Some(place.zone.clone()), hourly: Some(hourly) };
+                CapacityOption { offer: offer.clone(), zone: Some(zone.name.clone()), hourly: Some(hourly) };
             rungs.push((hourly, kind, order, rung));
         }
     }
@@ -89,8 +87,8 @@ fn rungs_sold(usage: Usage, types: &[&Type], places: &[Place]) -> Vec<CapacityOp
 }
 
 /// The first `most`, but of no zone more than its share while another has some left: when the cheapest zone is empty, its rungs are no help.
-fn cheapest(rungs: Vec<CapacityOption>, places: &[Place], most: usize) -> Vec<CapacityOption> {
-    let share = most.div_ceil(places.len().max(1));
+fn cheapest(rungs: Vec<CapacityOption>, zones: &[ZoneOffers], most: usize) -> Vec<CapacityOption> {
+    let share = most.div_ceil(zones.len().max(1));
     let mut taken: BTreeMap<Option<String>, usize> = BTreeMap::new();
     let in_share: Vec<bool> = rungs
         .iter()
@@ -154,10 +152,10 @@ pub(crate) mod tests {
         ]
     }
 
-    fn place(zone: &str, spot: &[(&str, u64)]) -> Place {
+    fn zone(name: &str, spot: &[(&str, u64)]) -> ZoneOffers {
         let price = |(name, micros): &(&str, u64)| ((*name).to_owned(), Price::from_micro_dollars(*micros));
-        Place {
-            zone: zone.to_owned(),
+        ZoneOffers {
+            name: name.to_owned(),
             offered: Arc::new(types().into_iter().map(|kind| kind.name).collect()),
             spot_prices: Arc::new(spot.iter().map(price).collect()),
         }
@@ -169,11 +167,11 @@ pub(crate) mod tests {
 
     #[test]
     fn spot_comes_before_on_demand_and_the_cheapest_first() {
-        let places = [
-            place("b", &[("c6i.large", 30_000), ("m6i.large", 35_000), ("c6i.xlarge", 60_000)]),
-            place("a", &[("c6i.large", 40_000), ("m6i.large", 35_000)]),
+        let zones = [
+            zone("b", &[("c6i.large", 30_000), ("m6i.large", 35_000), ("c6i.xlarge", 60_000)]),
+            zone("a", &[("c6i.large", 40_000), ("m6i.large", 35_000)]),
         ];
-        let ladder = ladder(&offer(Usage::Spot), &rules("c* m*", true), &Want::default(), &types(), &places);
+        let ladder = ladder(&offer(Usage::Spot), &rules("c* m*", true), &Want::default(), &types(), &zones);
         assert_eq!(
             told(&ladder),
             [
@@ -197,9 +195,9 @@ pub(crate) mod tests {
 
     #[test]
     fn on_demand_is_only_what_the_pool_allows() {
-        let places = [place("a", &[])];
+        let zones = [zone("a", &[])];
         let all = |usage, fallback| {
-            ladder(&offer(usage), &rules("*", fallback), &Want::default(), &types(), &places)
+            ladder(&offer(usage), &rules("*", fallback), &Want::default(), &types(), &zones)
         };
         let only = |rungs: &[CapacityOption], usage| rungs.iter().all(|rung| rung.offer.usage == usage);
         assert!(only(&all(Usage::Spot, false), Usage::Spot));
@@ -209,7 +207,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_zone_without_the_type_has_no_rung_for_it() {
-        let mut bare = place("b", &[]);
+        let mut bare = zone("b", &[]);
         bare.offered = Arc::new(HashSet::from(["m6i.large".to_owned()]));
         let ladder = ladder(
             &offer(Usage::OnDemand),
@@ -225,15 +223,15 @@ pub(crate) mod tests {
     fn fault_22_a_long_ladder_keeps_rungs_in_every_zone() {
         let many: Vec<Type> = (0..60).map(|n| kind(&format!("c{n}.large"), 2, 4_096)).collect();
         let names: HashSet<String> = many.iter().map(|kind| kind.name.clone()).collect();
-        let place = |zone: &str, micros| Place {
-            zone: zone.to_owned(),
+        let zone = |name: &str, micros| ZoneOffers {
+            name: name.to_owned(),
             offered: Arc::new(names.clone()),
             spot_prices: Arc::new(
                 names.iter().map(|name| (name.clone(), Price::from_micro_dollars(micros))).collect(),
             ),
         };
-        let places = [place("a", 10_000), place("b", 20_000), place("c", 30_000)];
-        let ladder = ladder(&offer(Usage::Spot), &rules("*", true), &Want::default(), &many, &places);
+        let zones = [zone("a", 10_000), zone("b", 20_000), zone("c", 30_000)];
+        let ladder = ladder(&offer(Usage::Spot), &rules("*", true), &Want::default(), &many, &zones);
         assert_eq!(ladder.len(), MOST_RUNGS);
         for zone in ["a", "b", "c"] {
             let here = |usage| {
@@ -253,9 +251,10 @@ pub(crate) mod tests {
         let mut many: Vec<Type> = (0..60).map(|n| kind(&format!("c{n}.large"), 2, 4_096)).collect();
         many.push(kind("m7.4xlarge", 16, 65_536));
         let offered: HashSet<String> = many.iter().map(|kind| kind.name.clone()).collect();
-        let place = Place { zone: "a".to_owned(), offered: Arc::new(offered), spot_prices: Arc::default() };
+        let zone =
+            ZoneOffers { name: "a".to_owned(), offered: Arc::new(offered), spot_prices: Arc::default() };
         let wanted = |want: &Want| {
-            told(&ladder(&offer(Usage::Spot), &rules("*", true), want, &many, std::slice::from_ref(&place)))
+            told(&ladder(&offer(Usage::Spot), &rules("*", true), want, &many, std::slice::from_ref(&zone)))
         };
         assert!(!wanted(&Want::default()).iter().any(|rung| rung.contains("m7")));
         let types = Some(TypeGlobs::parse("m7.*").unwrap());
@@ -270,13 +269,13 @@ pub(crate) mod tests {
     fn what_one_zone_leaves_goes_to_the_others() {
         let many: Vec<Type> = (0..60).map(|n| kind(&format!("c{n}.large"), 2, 4_096)).collect();
         let all: HashSet<String> = many.iter().map(|kind| kind.name.clone()).collect();
-        let place = |zone: &str, offered: HashSet<String>| Place {
-            zone: zone.to_owned(),
+        let zone = |name: &str, offered: HashSet<String>| ZoneOffers {
+            name: name.to_owned(),
             offered: Arc::new(offered),
             spot_prices: Arc::default(),
         };
-        let places = [place("a", all), place("b", HashSet::from(["c7.large".to_owned()]))];
-        let ladder = ladder(&offer(Usage::OnDemand), &rules("*", false), &Want::default(), &many, &places);
+        let zones = [zone("a", all), zone("b", HashSet::from(["c7.large".to_owned()]))];
+        let ladder = ladder(&offer(Usage::OnDemand), &rules("*", false), &Want::default(), &many, &zones);
         assert_eq!(ladder.len(), MOST_RUNGS);
         assert_eq!(ladder.iter().filter(|rung| rung.zone.as_deref() == Some("b")).count(), 1);
     }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Agents {
-    /// Each with the bell that orders its kill.
+    /// Each with the signal that orders its kill.
     started: Arc<Mutex<HashMap<RunnerId, Arc<Notify>>>>,
 }
 

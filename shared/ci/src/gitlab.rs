@@ -10,18 +10,18 @@ use motorpool_control::ports::ci::{
 };
 use motorpool_control::ports::clock::{Clock, SystemClock};
 use reqwest::StatusCode;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::limits::{Account, Names};
-use crate::standing::Verb;
-use crate::transport::{Answer, Call, Pass, Transport, Vendor};
-use crate::trouble::{SetupError, Trouble};
+use crate::error::{CallError, SetupError};
+use crate::health::Verb;
+use crate::limits::{Account, LimitHeaders};
+use crate::transport::{Call, Pass, Response, Transport, Vendor, checked_token};
 
 static GITLAB: Vendor = Vendor {
     name: "GitLab",
-    limit: Names { remaining: "ratelimit-remaining", reset: "ratelimit-reset" },
+    limit: LimitHeaders { remaining: "ratelimit-remaining", reset: "ratelimit-reset" },
     token_header: "private-token",
     token_prefix: "",
     headers: &[("accept", "application/json")],
@@ -32,7 +32,7 @@ const PAGE: usize = 100;
 const MOST_PAGES: usize = 500;
 const MOST_TAGS: usize = 50;
 const LONGEST_TAG: usize = 255;
-/// Beyond this, the sweep of ghosts has to find them.
+/// How many doubtful names are kept. Those beyond it the sweep of ghosts has to find.
 const MOST_DOUBTFUL: usize = 1_000;
 
 #[derive(Debug)]
@@ -48,20 +48,16 @@ pub struct GitLabConfig {
 pub struct GitLab {
     transport: Transport,
     pass: Pass,
-    /// Names of runners that GitLab may or may not have made: the answer was lost. It takes a name twice, and nobody knows the token
-    /// of the first, which would be listed for ever. To look before every call would double the calls for what happens hardly ever;
-    /// so only these are looked for, and what a restart forgets the sweep of ghosts removes when its runner is gone.
+    /// Names of runners that GitLab may or may not have made: the answer was lost. GitLab takes a name twice, and nobody knows the token
+    /// of the first runner, which would be listed for ever. To look before every call would double the calls for what happens hardly
+    /// ever; so only these names are looked for, and what a restart forgets, the sweep of ghosts removes when its runner is gone.
     doubtful: Mutex<BTreeSet<String>>,
 }
 
 impl GitLab {
     pub fn new(config: GitLabConfig) -> Result<Self, SetupError> {
         let GitLabConfig { url, token, plain_http } = config;
-        let token = SecretString::from(token.expose_secret().trim());
-        let secret = token.expose_secret();
-        if secret.is_empty() || !secret.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(SetupError::Token { vendor: GITLAB.name });
-        }
+        let token = checked_token(&GITLAB, &token)?;
         let transport = Transport::new(&GITLAB, &url, plain_http, Arc::new(SystemClock))?;
         Ok(Self { transport, pass: Pass { account: Account::Token, token }, doubtful: Mutex::default() })
     }
@@ -72,17 +68,17 @@ impl GitLab {
         self
     }
 
-    async fn call(&self, call: &Call) -> Result<Answer, Trouble> {
+    async fn call(&self, call: &Call) -> Result<Response, CallError> {
         self.transport.ask(&self.pass, call).await
     }
 
-    async fn made(&self, order: &RegistrationOrder<'_>) -> Result<Registered, Trouble> {
+    async fn made(&self, order: &RegistrationOrder<'_>) -> Result<Registered, CallError> {
         let RegistrationOrder { binding, name, label, workflow: _ } = order;
         let scope = Scope::parse(&binding.scope)?;
         let attempted = format!("register the runner {name} with {}", scope.words());
         let call = Call::post("api/v4/user/runners".to_owned(), Some(body(order, scope)?), attempted);
         if self.doubtful().contains(*name) {
-            // Few have the claim's own tag: this is one page.
+            // Few runners have the claim's own tag: this is one page.
             for runner in self.find(scope, Some(label.as_str()), |runner| runner.name == *name).await? {
                 tracing::info!(name, id = runner.id, "replacing a registration whose answer was lost");
                 self.delete(scope, &runner.id).await?;
@@ -94,15 +90,15 @@ impl GitLab {
             Ok(_) => {
                 doubtful.remove(*name);
             }
-            Err(Trouble::Failed { .. }) if doubtful.len() < MOST_DOUBTFUL => {
+            Err(CallError::Failed { .. }) if doubtful.len() < MOST_DOUBTFUL => {
                 doubtful.insert((*name).to_owned());
             }
-            Err(Trouble::Failed { .. } | Trouble::RateLimited(_) | Trouble::Refused(_)) => {}
+            Err(CallError::Failed { .. } | CallError::RateLimited(_) | CallError::Refused(_)) => {}
         }
         created
     }
 
-    async fn create(&self, call: &Call, scope: Scope) -> Result<Registered, Trouble> {
+    async fn create(&self, call: &Call, scope: Scope) -> Result<Registered, CallError> {
         let answer = self.call(call).await?;
         if answer.status != StatusCode::CREATED {
             return Err(refusal(scope, &answer, &call.attempted));
@@ -111,9 +107,9 @@ impl GitLab {
         Ok(Registered { id: id.to_string(), secret: token, url: Some(self.transport.base().to_owned()) })
     }
 
-    async fn delete(&self, scope: Scope, id: &str) -> Result<(), Trouble> {
+    async fn delete(&self, scope: Scope, id: &str) -> Result<(), CallError> {
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(Trouble::Refused(format!("{id:?} is no runner of GitLab's: its ids are numbers")));
+            return Err(CallError::Refused(format!("{id:?} is no runner of GitLab's: its ids are numbers")));
         }
         let call =
             Call::delete(format!("api/v4/runners/{id}"), format!("remove the runner {id} from GitLab"));
@@ -129,9 +125,9 @@ impl GitLab {
         scope: Scope,
         tag: Option<&str>,
         wanted: impl Fn(&ListedRunner) -> bool,
-    ) -> Result<Vec<ListedRunner>, Trouble> {
+    ) -> Result<Vec<ListedRunner>, CallError> {
         let attempted = format!("list the runners of {}", scope.words());
-        // By id: what is removed meanwhile moves the rest, and one may be seen twice.
+        // By id: what is removed meanwhile moves the rest, and a runner may be seen twice.
         let mut found = BTreeMap::new();
         for page in 1..=MOST_PAGES {
             let mut query = vec![
@@ -159,7 +155,7 @@ impl GitLab {
                 return Ok(found.into_values().collect());
             }
         }
-        Err(Trouble::failed(attempted, format!("there are more than {}", MOST_PAGES * PAGE)))
+        Err(CallError::failed(attempted, format!("there are more than {}", MOST_PAGES * PAGE)))
     }
 
     fn doubtful(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -217,7 +213,7 @@ enum Scope {
 }
 
 impl Scope {
-    fn parse(text: &str) -> Result<Self, Trouble> {
+    fn parse(text: &str) -> Result<Self, CallError> {
         let number = |text: &str| text.parse::<u64>().ok();
         let scope = match text.split_once('/') {
             None => (text == "instance").then_some(Self::Instance),
@@ -227,7 +223,7 @@ impl Scope {
         };
         scope.ok_or_else(|| {
             let rule = "write \"groups/ID\", \"projects/ID\" or \"instance\", with the number as ID";
-            Trouble::Refused(format!("{text:?} is no scope of GitLab's: {rule}"))
+            CallError::Refused(format!("{text:?} is no scope of GitLab's: {rule}"))
         })
     }
 
@@ -264,7 +260,7 @@ impl Scope {
     }
 }
 
-fn body(order: &RegistrationOrder<'_>, scope: Scope) -> Result<Value, Trouble> {
+fn body(order: &RegistrationOrder<'_>, scope: Scope) -> Result<Value, CallError> {
     let RegistrationOrder { binding, name, label, workflow } = order;
     let mut tags = vec![label.as_str().to_owned()];
     tags.extend(binding.labels.iter().cloned());
@@ -273,7 +269,7 @@ fn body(order: &RegistrationOrder<'_>, scope: Scope) -> Result<Value, Trouble> {
     if tags.len() > MOST_TAGS
         || tags.iter().any(|tag| tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(','))
     {
-        return Err(Trouble::Refused(format!(
+        return Err(CallError::Refused(format!(
             "GitLab takes {MOST_TAGS} tags a runner, of 1 to {LONGEST_TAG} characters without comma: change the pool's `labels`"
         )));
     }
@@ -283,7 +279,7 @@ fn body(order: &RegistrationOrder<'_>, scope: Scope) -> Result<Value, Trouble> {
     set("description", json!(name));
     set("maintenance_note", json!(format!("Motorpool, for the workflow {workflow}")));
     set("tag_list", json!(tags));
-    // Who names no tag has not asked for this claim's runner.
+    // A job that names no tag has not asked for this claim's runner.
     set("run_untagged", json!(false));
     match scope {
         Scope::Instance => {}
@@ -292,7 +288,7 @@ fn body(order: &RegistrationOrder<'_>, scope: Scope) -> Result<Value, Trouble> {
         }
         Scope::Project(id) => {
             set("project_id", json!(id));
-            // Nobody takes it over to another project.
+            // Nobody takes the runner over to another project.
             set("locked", json!(true));
         }
     }
@@ -300,7 +296,7 @@ fn body(order: &RegistrationOrder<'_>, scope: Scope) -> Result<Value, Trouble> {
 }
 
 /// What GitLab's errors mean, and what the operator can do.
-fn refusal(scope: Scope, answer: &Answer, attempted: &str) -> Trouble {
+fn refusal(scope: Scope, answer: &Response, attempted: &str) -> CallError {
     let what_to_do = match answer.status {
         StatusCode::UNAUTHORIZED => {
             "the token is wrong, revoked or expired: look at [gitlab] token_file in the settings".to_owned()
@@ -320,10 +316,9 @@ fn refusal(scope: Scope, answer: &Answer, attempted: &str) -> Trouble {
         status if status.is_redirection() => {
             "GitLab is elsewhere: set [gitlab] url to where it sends a browser".to_owned()
         }
-        status => return Trouble::failed(attempted, format!("GitLab answered {status} ({})", answer.message)),
+        _ => return answer.unexpected(GITLAB.name, attempted),
     };
-    let said = if answer.message.is_empty() { String::new() } else { format!(": {}", answer.message) };
-    Trouble::Refused(format!("cannot {attempted}: {what_to_do} (GitLab: {}{said})", answer.status.as_u16()))
+    answer.refused(GITLAB.name, attempted, &what_to_do)
 }
 
 #[cfg(test)]

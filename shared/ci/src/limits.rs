@@ -23,35 +23,35 @@ pub(crate) enum Account {
     Installation(u64),
 }
 
-/// How a vendor names the headers.
+/// How a vendor names the headers that tell its limit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Names {
+pub(crate) struct LimitHeaders {
     pub(crate) remaining: &'static str,
-    /// In seconds since 1970.
+    /// The reset is in seconds since 1970.
     pub(crate) reset: &'static str,
 }
 
 /// What one answer says about the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Heard {
+pub(crate) struct LimitReport {
     remaining: Option<u64>,
     resets_in: Option<Duration>,
     retry_after: Option<Duration>,
     refused: bool,
 }
 
-impl Heard {
+impl LimitReport {
     /// `message` is the answer's own text: GitHub's limits on bursts show in it alone.
     pub(crate) fn of(
         status: StatusCode,
         headers: &HeaderMap,
         message: &str,
-        names: Names,
+        names: LimitHeaders,
         now: Timestamp,
     ) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let number = |name: &str| text(name).and_then(|value| value.trim().parse::<u64>().ok());
-        // By their own clock where they tell it: ours may be off.
+        // By the vendor's own clock where it tells it: ours may be off.
         let now = server_time(headers).unwrap_or(now);
         let remaining = number(names.remaining);
         let resets_in = number(names.reset)
@@ -86,14 +86,14 @@ pub(crate) struct Limits(BTreeMap<Account, Limit>);
 
 #[derive(Debug, Default)]
 struct Limit {
-    said: Option<Said>,
+    quota: Option<Quota>,
     closed_until: Option<Timestamp>,
-    /// One after the other, without a word on how long.
+    /// Refusals one after the other that did not say how long to wait.
     refusals: u32,
 }
 
 #[derive(Debug)]
-struct Said {
+struct Quota {
     remaining: u64,
     resets_at: Timestamp,
 }
@@ -106,11 +106,11 @@ impl Limits {
         (!wait.is_zero()).then_some(wait)
     }
 
-    pub(crate) fn note(&mut self, account: Account, heard: Heard, now: Timestamp) {
-        let Heard { remaining, resets_in, retry_after, refused } = heard;
+    pub(crate) fn note(&mut self, account: Account, report: LimitReport, now: Timestamp) {
+        let LimitReport { remaining, resets_in, retry_after, refused } = report;
         let limit = self.0.entry(account).or_default();
         if let (Some(remaining), Some(resets_in)) = (remaining, resets_in) {
-            limit.said = Some(Said { remaining, resets_at: now.after(resets_in) });
+            limit.quota = Some(Quota { remaining, resets_at: now.after(resets_in) });
         }
         let used_up = resets_in.filter(|_| remaining == Some(0));
         let wait = if refused {
@@ -128,12 +128,12 @@ impl Limits {
         }
     }
 
-    /// The scarcest of those that still hold.
+    /// The scarcest of the quotas that still hold.
     pub(crate) fn rate(&self, now: Timestamp) -> Option<Rate> {
-        let said = self.0.values().filter_map(|limit| limit.said.as_ref());
-        let holding = said.filter_map(|said| {
-            let resets_in = now.until(said.resets_at);
-            (!resets_in.is_zero()).then_some(Rate { remaining: said.remaining, resets_in })
+        let quotas = self.0.values().filter_map(|limit| limit.quota.as_ref());
+        let holding = quotas.filter_map(|quota| {
+            let resets_in = now.until(quota.resets_at);
+            (!resets_in.is_zero()).then_some(Rate { remaining: quota.remaining, resets_in })
         });
         holding.min_by_key(|rate| rate.remaining)
     }
@@ -144,36 +144,41 @@ mod tests {
     use super::*;
     use reqwest::header::{HeaderName, HeaderValue};
 
-    const NAMES: Names = Names { remaining: "x-ratelimit-remaining", reset: "x-ratelimit-reset" };
+    const NAMES: LimitHeaders =
+        LimitHeaders { remaining: "x-ratelimit-remaining", reset: "x-ratelimit-reset" };
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-    fn heard(status: u16, headers: &[(&'static str, &'static str)], message: &str) -> Heard {
+    fn report(status: u16, headers: &[(&'static str, &'static str)], message: &str) -> LimitReport {
         let headers = headers
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        Heard::of(StatusCode::from_u16(status).unwrap(), &headers.collect(), message, NAMES, NOW)
+        LimitReport::of(StatusCode::from_u16(status).unwrap(), &headers.collect(), message, NAMES, NOW)
     }
 
-    fn closed_after(heard: Heard) -> Option<u64> {
+    fn closed_after(report: LimitReport) -> Option<u64> {
         let mut limits = Limits::default();
-        limits.note(Account::Token, heard, NOW);
+        limits.note(Account::Token, report, NOW);
         limits.closed_for(Account::Token, NOW).map(|wait| wait.as_secs())
     }
 
     #[test]
     fn what_closes_and_for_how_long() {
         let used_up = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1800000090")];
-        for (what, heard, expected) in [
-            ("the last call succeeded", heard(200, &used_up, ""), Some(90)),
-            ("used up", heard(403, &used_up, "API rate limit exceeded"), Some(90)),
-            ("bursts, with a time", heard(403, &[("retry-after", "7")], ""), Some(7)),
-            ("bursts, without one", heard(403, &[], "You have exceeded a secondary rate limit"), Some(60)),
-            ("429 alone", heard(429, &[], ""), Some(60)),
-            ("no permission", heard(403, &[("x-ratelimit-remaining", "9")], "Resource not accessible"), None),
-            ("plenty left", heard(200, &[("x-ratelimit-remaining", "9")], ""), None),
-            ("absurdly long", heard(429, &[("retry-after", "999999999999")], ""), Some(3_600)),
+        for (what, report, expected) in [
+            ("the last call succeeded", report(200, &used_up, ""), Some(90)),
+            ("used up", report(403, &used_up, "API rate limit exceeded"), Some(90)),
+            ("bursts, with a time", report(403, &[("retry-after", "7")], ""), Some(7)),
+            ("bursts, without one", report(403, &[], "You have exceeded a secondary rate limit"), Some(60)),
+            ("429 alone", report(429, &[], ""), Some(60)),
+            (
+                "no permission",
+                report(403, &[("x-ratelimit-remaining", "9")], "Resource not accessible"),
+                None,
+            ),
+            ("plenty left", report(200, &[("x-ratelimit-remaining", "9")], ""), None),
+            ("absurdly long", report(429, &[("retry-after", "999999999999")], ""), Some(3_600)),
         ] {
-            assert_eq!(closed_after(heard), expected, "{what}");
+            assert_eq!(closed_after(report), expected, "{what}");
         }
     }
 
@@ -185,14 +190,14 @@ mod tests {
             ("x-ratelimit-remaining", "0"),
             ("x-ratelimit-reset", "1799999460"),
         ];
-        assert_eq!(closed_after(heard(403, &headers, "")), Some(60));
+        assert_eq!(closed_after(report(403, &headers, "")), Some(60));
     }
 
     #[test]
     fn refusals_without_a_time_are_waited_for_longer_and_longer() {
         let (mut limits, mut now) = (Limits::default(), NOW);
         for expected in [60, 120, 240, 480, 960, 960] {
-            limits.note(Account::Token, heard(429, &[], ""), now);
+            limits.note(Account::Token, report(429, &[], ""), now);
             let wait = limits.closed_for(Account::Token, now).unwrap();
             assert_eq!(wait.as_secs(), expected);
             now = now.after(wait);
@@ -204,7 +209,7 @@ mod tests {
     fn accounts_are_counted_apart_and_the_scarcest_is_shown() {
         let mut limits = Limits::default();
         let left = |remaining| {
-            heard(200, &[("x-ratelimit-remaining", remaining), ("x-ratelimit-reset", "1800000090")], "")
+            report(200, &[("x-ratelimit-remaining", remaining), ("x-ratelimit-reset", "1800000090")], "")
         };
         limits.note(Account::Installation(1), left("0"), NOW);
         limits.note(Account::Installation(2), left("40"), NOW);

@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::limits::{Account, Heard, Limits, Names, server_time};
-use crate::standing::{Standing, Verb};
-use crate::trouble::{SetupError, Trouble};
+use crate::error::{CallError, SetupError};
+use crate::health::{Health, Verb};
+use crate::limits::{Account, LimitHeaders, LimitReport, Limits, server_time};
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// From the beginning of a call to the last byte of its answer.
@@ -32,7 +32,7 @@ const PAUSE_MS: std::ops::Range<u64> = 200..1_000;
 #[derive(Debug)]
 pub(crate) struct Vendor {
     pub(crate) name: &'static str,
-    pub(crate) limit: Names,
+    pub(crate) limit: LimitHeaders,
     pub(crate) token_header: &'static str,
     pub(crate) token_prefix: &'static str,
     pub(crate) headers: &'static [(&'static str, &'static str)],
@@ -45,12 +45,12 @@ pub(crate) struct Transport {
     /// Without a slash at its end.
     base: String,
     limits: Mutex<Limits>,
-    standing: Mutex<Standing>,
+    health: Mutex<Health>,
     at_once: Semaphore,
     clock: Arc<dyn Clock>,
 }
 
-/// Who asks.
+/// Who asks: the account whose calls are counted, and its token.
 #[derive(Debug, Clone)]
 pub(crate) struct Pass {
     pub(crate) account: Account,
@@ -64,25 +64,25 @@ pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
     pub(crate) body: Option<Value>,
-    /// Whether doing it twice is as good as doing it once.
+    /// Whether making the call twice is as good as making it once.
     pub(crate) repeatable: bool,
     /// What to say was attempted: "register the runner …".
     pub(crate) attempted: String,
 }
 
-/// An answer that is neither about limits nor about trouble on their side.
+/// An answer that is neither about limits nor about an error on the vendor's side.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// What it says for itself if it is an error, without control characters.
+    /// What an error says for itself, without control characters.
     pub(crate) message: String,
-    /// By their clock, or else by ours.
+    /// When it was given, by the vendor's clock or else by ours.
     pub(crate) at: Timestamp,
     body: Body,
 }
 
-/// May hold a secret, so it is not shown.
+/// A body may hold a secret, so it is not shown.
 struct Body(Vec<u8>);
 
 impl std::fmt::Debug for Body {
@@ -120,7 +120,7 @@ impl Transport {
         let wrong =
             |problem| SetupError::Address { vendor: vendor.name, url: without_user(address), problem };
         let (url, here) = checked(address, plain_http).map_err(wrong)?;
-        // It may be installed already, which is as good.
+        // A TLS provider may be installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = reqwest::Client::builder()
             .user_agent(concat!("motorpool/", env!("CARGO_PKG_VERSION")))
@@ -139,7 +139,7 @@ impl Transport {
             http,
             base: url.as_str().trim_end_matches('/').to_owned(),
             limits: Mutex::default(),
-            standing: Mutex::default(),
+            health: Mutex::default(),
             at_once: Semaphore::new(AT_ONCE),
             clock,
         })
@@ -161,22 +161,22 @@ impl Transport {
         self.limits().rate(self.now())
     }
 
-    /// What came of one thing that was asked for, noted for those who look.
+    /// Notes the outcome of one thing that was asked for, for people who look at the pool, and passes it on.
     pub(crate) fn noted<T>(
         &self,
         scope: &str,
         verb: Verb,
-        outcome: Result<T, Trouble>,
+        outcome: Result<T, CallError>,
     ) -> Result<T, CiError> {
-        self.standing().note(scope, verb, outcome.as_ref().map(|_| ()), self.now());
+        self.health().note(scope, verb, outcome.as_ref().map(|_| ()), self.now());
         Ok(outcome?)
     }
 
     pub(crate) fn trouble(&self, scope: &str) -> Option<CiTrouble> {
-        self.standing().trouble(scope, self.now())
+        self.health().trouble(scope, self.now())
     }
 
-    pub(crate) async fn ask(&self, pass: &Pass, call: &Call) -> Result<Answer, Trouble> {
+    pub(crate) async fn ask(&self, pass: &Pass, call: &Call) -> Result<Response, CallError> {
         let answer = match self.once(pass, call).await {
             Err(Fault::Passing(_)) if call.repeatable => {
                 tokio::time::sleep(Duration::from_millis(rand::random_range(PAUSE_MS))).await;
@@ -185,25 +185,25 @@ impl Transport {
             first @ (Ok(_) | Err(_)) => first,
         };
         answer.map_err(|fault| match fault {
-            Fault::Passing(why) | Fault::Lasting(why) => Trouble::failed(&call.attempted, why),
-            Fault::Closed(wait) => Trouble::RateLimited(wait),
+            Fault::Passing(why) | Fault::Lasting(why) => CallError::failed(&call.attempted, why),
+            Fault::Closed(wait) => CallError::RateLimited(wait),
         })
     }
 
-    async fn once(&self, pass: &Pass, call: &Call) -> Result<Answer, Fault> {
-        // Closed by nobody; were it closed, one more call would do no harm.
-        let _place = self.at_once.acquire().await;
+    async fn once(&self, pass: &Pass, call: &Call) -> Result<Response, Fault> {
+        // Nobody closes the semaphore; were it closed, one more call would do no harm.
+        let _permit = self.at_once.acquire().await;
         if let Some(wait) = self.limits().closed_for(pass.account, self.now()) {
             return Err(Fault::Closed(wait));
         }
         let (status, headers, body) = self.exchange(pass, call).await?;
         let message = scrubbed(message(&body), &pass.token);
         let now = self.now();
-        let heard = Heard::of(status, &headers, &message, self.vendor.limit, now);
-        self.limits().note(pass.account, heard, now);
+        let report = LimitReport::of(status, &headers, &message, self.vendor.limit, now);
+        self.limits().note(pass.account, report, now);
         let vendor = self.vendor.name;
         tracing::debug!(vendor, method = %call.method, path = call.path, status = status.as_u16(), "the CI system answered");
-        if heard.refused() {
+        if report.refused() {
             let wait = self.limits().closed_for(pass.account, now).unwrap_or_default();
             tracing::warn!(vendor, wait_s = wait.as_secs(), "the CI system takes no more calls for a while");
             return Err(Fault::Closed(wait));
@@ -212,7 +212,7 @@ impl Transport {
             return Err(Fault::Passing(format!("{vendor} answered {status}")));
         }
         let at = server_time(&headers).unwrap_or(now);
-        Ok(Answer { status, headers, message, at, body: Body(body) })
+        Ok(Response { status, headers, message, at, body: Body(body) })
     }
 
     async fn exchange(&self, pass: &Pass, call: &Call) -> Result<(StatusCode, HeaderMap, Vec<u8>), Fault> {
@@ -235,7 +235,7 @@ impl Transport {
         }
         let unreachable = |error: reqwest::Error| {
             let why = format!("{}: {}", self.base, root_cause(&error));
-            // Who did not answer in all that time is not asked again at once.
+            // A vendor that did not answer in all that time is not asked again at once.
             if error.is_timeout() { Fault::Lasting(why) } else { Fault::Passing(why) }
         };
         let mut answer = request.send().await.map_err(unreachable)?;
@@ -256,31 +256,53 @@ impl Transport {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn standing(&self) -> std::sync::MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn health(&self) -> std::sync::MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 enum Fault {
-    /// It may be over in a moment.
+    /// What may be over in a moment.
     Passing(String),
     Lasting(String),
     Closed(Duration),
 }
 
-impl Answer {
-    /// Where it does not fit, only the place is said: the text of it may be a secret.
-    pub(crate) fn read<T: DeserializeOwned>(&self, vendor: &str, attempted: &str) -> Result<T, Trouble> {
+impl Response {
+    /// Where the body does not fit, only line and column are said: the text there may be a secret.
+    pub(crate) fn read<T: DeserializeOwned>(&self, vendor: &str, attempted: &str) -> Result<T, CallError> {
         serde_json::from_slice(&self.body.0).map_err(|error| {
             let (line, column) = (error.line(), error.column());
             let why = format!("the answer of {vendor} is not understood (line {line}, column {column})");
-            Trouble::failed(attempted, why)
+            CallError::failed(attempted, why)
         })
+    }
+
+    /// For an answer that somebody can do something about: `what_to_do`.
+    pub(crate) fn refused(&self, vendor: &str, attempted: &str, what_to_do: &str) -> CallError {
+        let Self { status, message, .. } = self;
+        let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+        CallError::Refused(format!("cannot {attempted}: {what_to_do} ({vendor}: {}{said})", status.as_u16()))
+    }
+
+    /// For an answer that nobody expects of this vendor.
+    pub(crate) fn unexpected(&self, vendor: &str, attempted: &str) -> CallError {
+        let Self { status, message, .. } = self;
+        CallError::failed(attempted, format!("{vendor} answered {status} ({message})"))
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
+}
+
+/// The token without the line's end of its file, if it can stand in a header.
+pub(crate) fn checked_token(vendor: &Vendor, token: &SecretString) -> Result<SecretString, SetupError> {
+    let token = token.expose_secret().trim();
+    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(SetupError::Token { vendor: vendor.name });
+    }
+    Ok(SecretString::from(token))
 }
 
 /// What an error says for itself: `message` with both, or `error` and `error_description` of GitLab.
@@ -295,13 +317,13 @@ fn message(body: &[u8]) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_MESSAGE).collect()
 }
 
-/// Nobody sends a token back; should somebody, it goes no further.
+/// No vendor should send a token back; if one does, the token goes no further.
 fn scrubbed(text: String, token: &SecretString) -> String {
     let secret = token.expose_secret();
     if secret.is_empty() { text } else { text.replace(secret, "[secret]") }
 }
 
-/// For an error: what was written may hold a password.
+/// An address as an error may show it: what was written may hold a password.
 fn without_user(address: &str) -> String {
     match address.rsplit_once('@') {
         Some((_, rest)) => format!("…@{rest}"),

@@ -2,7 +2,7 @@
 //! A token is never logged, and never quoted in an answer.
 
 use crate::envelope::Refusal;
-use crate::log::{Mark, Who};
+use crate::log::{CallerKind, Mark};
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -14,14 +14,14 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 /// The tokens that open the API, as their SHA-256.
 #[derive(Clone)]
-pub struct Gate {
+pub struct Tokens {
     pub admin_sha256: [u8; 32],
     pub teams: Vec<(Owner, [u8; 32])>,
 }
 
 /// The caller of a route for operators and teams.
 #[derive(Debug)]
-pub struct Known(pub Caller);
+pub struct Authenticated(pub Caller);
 
 /// The caller of a route that shows what concerns all teams.
 #[derive(Debug)]
@@ -35,31 +35,43 @@ pub fn sha256(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-impl Gate {
-    /// Looks at every token it knows, whichever it is: the time taken tells nothing.
+/// The hash as it stands in settings: 64 hexadecimal digits.
+pub fn sha256_from_hex(text: &str) -> Option<[u8; 32]> {
+    let mut sha256 = [0; 32];
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (index, byte) in sha256.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(sha256)
+}
+
+impl Tokens {
+    /// Compares `token` with every token that is known, whichever it is: the time taken tells nothing.
     pub fn caller(&self, token: &str) -> Option<Caller> {
-        let asked = sha256(token);
+        let given = sha256(token);
         let mut found = 0_u32;
-        for (place, (_, known)) in (2_u32..).zip(&self.teams) {
-            found.conditional_assign(&place, asked.ct_eq(known));
+        for (number, (_, known)) in (2_u32..).zip(&self.teams) {
+            found.conditional_assign(&number, given.ct_eq(known));
         }
-        let admin: Choice = asked.ct_eq(&self.admin_sha256);
+        let admin: Choice = given.ct_eq(&self.admin_sha256);
         found.conditional_assign(&1, admin);
         match found {
             0 => None,
             1 => Some(Caller::Operator),
-            place => {
-                let (owner, _) = self.teams.get(usize::try_from(place - 2).ok()?)?;
+            number => {
+                let (owner, _) = self.teams.get(usize::try_from(number - 2).ok()?)?;
                 Some(Caller::Team(owner.clone()))
             }
         }
     }
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let teams: Vec<&Owner> = self.teams.iter().map(|(owner, _)| owner).collect();
-        f.debug_struct("Gate").field("teams", &teams).finish_non_exhaustive()
+        f.debug_struct("Tokens").field("teams", &teams).finish_non_exhaustive()
     }
 }
 
@@ -69,24 +81,24 @@ impl std::fmt::Debug for AgentToken {
     }
 }
 
-impl<S> FromRequestParts<S> for Known
+impl<S> FromRequestParts<S> for Authenticated
 where
     S: Send + Sync,
-    Arc<Gate>: FromRef<S>,
+    Arc<Tokens>: FromRef<S>,
 {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let token = bearer(parts)?;
         if ["mp_runner_", "mp_site_"].iter().any(|prefix| token.starts_with(prefix)) {
-            Mark::note(&parts.extensions, Who::Agent);
+            Mark::note(&parts.extensions, CallerKind::Agent);
             return Err(Refusal::forbidden(
                 "a runner's token does not open this route",
                 "it is good for that runner's agent routes only; use the admin token or a team's",
             ));
         }
-        let gate: Arc<Gate> = FromRef::from_ref(state);
-        let caller = gate.caller(token).ok_or_else(|| {
+        let tokens: Arc<Tokens> = FromRef::from_ref(state);
+        let caller = tokens.caller(token).ok_or_else(|| {
             Refusal::unauthorized(
                 "the token is not known here",
                 "use the admin token ($MOTORPOOL_ADMIN_TOKEN, or the file admin-token in the server's data directory), \
@@ -96,8 +108,8 @@ where
         Mark::note(
             &parts.extensions,
             match &caller {
-                Caller::Operator => Who::Operator,
-                Caller::Team(_) => Who::Team,
+                Caller::Operator => CallerKind::Operator,
+                Caller::Team(_) => CallerKind::Team,
             },
         );
         Ok(Self(caller))
@@ -107,12 +119,12 @@ where
 impl<S> FromRequestParts<S> for Operator
 where
     S: Send + Sync,
-    Arc<Gate>: FromRef<S>,
+    Arc<Tokens>: FromRef<S>,
 {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let Known(caller) = Known::from_request_parts(parts, state).await?;
+        let Authenticated(caller) = Authenticated::from_request_parts(parts, state).await?;
         match caller {
             Caller::Operator => Ok(Self(caller)),
             Caller::Team(owner) => Err(Refusal::forbidden(
@@ -128,7 +140,7 @@ impl<S: Send + Sync> FromRequestParts<S> for AgentToken {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let token = bearer(parts)?.to_owned();
-        Mark::note(&parts.extensions, Who::Agent);
+        Mark::note(&parts.extensions, CallerKind::Agent);
         Ok(Self(token))
     }
 }

@@ -22,7 +22,8 @@ pub struct Refusal {
     code: ErrorCode,
     message: String,
     hint: String,
-    /// In the header `Retry-After`, which counts whole seconds. Who asks too much and is told nothing waits a moment.
+    /// Told in the header `Retry-After`, which counts whole seconds. A caller that asks too much, and has no time set here, is told to
+    /// wait a moment.
     retry_after: Option<Duration>,
 }
 

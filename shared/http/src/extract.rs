@@ -24,7 +24,7 @@ pub struct Id<T>(pub T);
 
 /// The query, as a type.
 #[derive(Debug)]
-pub struct Asked<T>(pub T);
+pub struct QueryParams<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Refusal;
@@ -47,15 +47,15 @@ impl<T: FromStr<Err = IdError>, S: Send + Sync> FromRequestParts<S> for Id<T> {
     }
 }
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        let Query(asked) = Query::try_from_uri(&parts.uri).map_err(|rejection| {
+        let Query(params) = Query::try_from_uri(&parts.uri).map_err(|rejection| {
             let why = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
             Refusal::invalid(format!("the query is not right: {why}"), SEE_DOCUMENT)
         })?;
-        Ok(Self(asked))
+        Ok(Self(params))
     }
 }
 
@@ -104,13 +104,13 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
-        misfit(&path, error.inner())
+        wrong_json(&path, error.inner())
     })?;
-    json.end().map_err(|error| misfit(".", &error))?;
+    json.end().map_err(|error| wrong_json(".", &error))?;
     Ok(value)
 }
 
-fn misfit(path: &str, error: &serde_json::Error) -> Refusal {
+fn wrong_json(path: &str, error: &serde_json::Error) -> Refusal {
     let at = format!(" at line {} column {}", error.line(), error.column());
     let text = error.to_string();
     let what = text.strip_suffix(&at).unwrap_or(&text);

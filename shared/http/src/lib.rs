@@ -2,20 +2,20 @@
 //! It translates and calls `control`. It decides nothing about pools, and opens no socket: whoever mounts it listens.
 
 pub mod auth;
-pub mod bells;
+mod detached;
 pub mod envelope;
 pub mod extract;
 pub mod limits;
 mod log;
 mod metrics;
+pub mod notify;
 mod openapi;
 mod poll;
 mod routes;
-mod to_its_end;
 
-pub use auth::Gate;
-pub use bells::Bells;
+pub use auth::Tokens;
 pub use limits::HttpLimits;
+pub use notify::Notifier;
 
 use axum::Router;
 use axum::extract::FromRef;
@@ -26,24 +26,24 @@ use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::OpenApi;
 
-/// What the API is made of. Give `bells` to the control plane as its doorbell too, and close them at shutdown.
+/// What the API is made of. Give `notifier` to the control plane as its doorbell too, and close it at shutdown.
 #[derive(Debug, Clone)]
 pub struct HttpState {
     pub control: Arc<Control>,
-    pub gate: Gate,
-    pub bells: Arc<Bells>,
+    pub tokens: Tokens,
+    pub notifier: Arc<Notifier>,
     pub limits: HttpLimits,
 }
 
 /// Every route, with its limits, its log and its metrics.
 pub fn router(state: HttpState) -> Router {
-    let HttpState { control, gate, bells, limits } = state;
+    let HttpState { control, tokens, notifier, limits } = state;
     let (routes, document) = routes::all(&limits).split_for_parts();
     let served = Arc::new(Served::default());
     let app = App {
         control,
-        gate: Arc::new(gate),
-        bells,
+        tokens: Arc::new(tokens),
+        notifier,
         limits,
         served: Arc::clone(&served),
         document: Arc::new(document),
@@ -52,7 +52,7 @@ pub fn router(state: HttpState) -> Router {
         .fallback(envelope::no_such_route)
         .method_not_allowed_fallback(envelope::no_such_method)
         .with_state(app);
-    // The last is the outermost.
+    // The last layer is the outermost.
     routes
         .layer(CatchPanicLayer::custom(envelope::panicked))
         .layer(from_fn_with_state(served, log::mark))
@@ -68,15 +68,15 @@ pub fn document() -> OpenApi {
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) control: Arc<Control>,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) bells: Arc<Bells>,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) notifier: Arc<Notifier>,
     pub(crate) limits: HttpLimits,
     pub(crate) served: Arc<Served>,
     pub(crate) document: Arc<OpenApi>,
 }
 
-impl FromRef<App> for Arc<Gate> {
+impl FromRef<App> for Arc<Tokens> {
     fn from_ref(app: &App) -> Self {
-        Arc::clone(&app.gate)
+        Arc::clone(&app.tokens)
     }
 }

@@ -19,10 +19,10 @@ pub struct HttpLimits {
     pub longest_wait: Duration,
     /// How long `GET /claims/{claim}` is held at most, whatever it asked for; then it tells what is.
     pub claim_hold: Duration,
-    /// The same of a sync; zero where it is answered at once.
+    /// How long a sync is held at most; zero where it is answered at once.
     pub sync_hold: Duration,
-    /// How often a held claim is looked at although no bell rang: a ring may be lost, or come from another process. Each look asks
-    /// the ledger some things, and many may wait.
+    /// How often a held claim is looked at although nobody was woken: a wake-up may be lost, or be due in another process. Each look
+    /// asks the ledger some things, and many may wait.
     pub recheck: Duration,
     pub api_at_once: usize,
     /// Requests that may wait, `GET /claims/{claim}`: counted apart, so that those who wait keep nobody from working.
@@ -47,28 +47,28 @@ impl Default for HttpLimits {
     }
 }
 
-/// Routes that share a number of places. Time counts from the first byte of the body.
+/// Routes that share a number of permits. Time counts from the first byte of the body.
 #[derive(Debug, Clone)]
 pub struct Lane {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     time: Duration,
 }
 
 impl Lane {
     pub fn new(at_once: usize, time: Duration) -> Self {
-        Self { places: Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS))), time }
+        Self { permits: Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS))), time }
     }
 
-    /// The same places, for routes that may take another time.
+    /// The same permits, for routes that may take another time.
     #[must_use]
     pub fn lasting(&self, time: Duration) -> Self {
-        Self { places: Arc::clone(&self.places), time }
+        Self { permits: Arc::clone(&self.permits), time }
     }
 }
 
-/// As middleware: a place in the lane, or 429; an answer in time, or 500.
+/// As middleware: a permit of the lane, or 429; an answer in time, or 500.
 pub async fn keep_to(State(lane): State<Lane>, request: Request, next: Next) -> Result<Response, Refusal> {
-    let Ok(_place) = lane.places.try_acquire() else {
+    let Ok(_permit) = lane.permits.try_acquire() else {
         return Err(Refusal::too_many(
             "too many requests are being served at this moment",
             "try again after the seconds in the answer's header Retry-After",

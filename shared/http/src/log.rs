@@ -22,17 +22,17 @@ pub(crate) struct Mark {
     id: String,
     method: &'static str,
     route: Option<MatchedPath>,
-    who: Arc<OnceLock<Who>>,
+    who: Arc<OnceLock<CallerKind>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum CallerKind {
     Operator,
     Team,
     Agent,
 }
 
-impl Who {
+impl CallerKind {
     fn name(self) -> &'static str {
         match self {
             Self::Operator => "operator",
@@ -44,7 +44,7 @@ impl Who {
 
 impl Mark {
     /// Remembers who calls, once that is known.
-    pub(crate) fn note(extensions: &Extensions, who: Who) {
+    pub(crate) fn note(extensions: &Extensions, who: CallerKind) {
         if let Some(mark) = extensions.get::<Self>() {
             // A second answer to the same question is the same.
             let _ = mark.who.set(who);
@@ -91,7 +91,7 @@ type Timed = TraceLayer<
     (),
 >;
 
-/// As a layer around [`mark`]: writes the line, with the time that it took.
+/// As a layer around [`mark`]: writes the log line, with the time that the request took.
 pub(crate) fn timed() -> Timed {
     TraceLayer::new_for_http()
         .make_span_with(no_span as fn(&Request) -> Span)
@@ -113,7 +113,7 @@ fn line(response: &Response, took: Duration, _: &Span) {
     let caller = mark.who.get().map_or("nobody", |who| who.name());
     let request_id = &mark.id;
     // An agent's good answers are its heartbeats: too many to read.
-    if mark.who.get() == Some(&Who::Agent) && response.status().is_success() {
+    if mark.who.get() == Some(&CallerKind::Agent) && response.status().is_success() {
         tracing::debug!(
             method,
             route,

@@ -28,9 +28,9 @@ impl Served {
 pub(crate) fn text(pools: &[PoolView], served: &Served) -> Result<String, fmt::Error> {
     let mut out = String::new();
     head(&mut out, "motorpool_runners", "gauge", "Runners by pool and state.")?;
-    for PoolView { pool, counts, .. } in pools {
+    for view in pools {
         for state in StateName::ALL {
-            let count = counts.get(state.as_str()).copied().unwrap_or_default();
+            let (pool, count) = (&view.pool, view.count(state));
             writeln!(out, "motorpool_runners{{pool=\"{pool}\",state=\"{state}\"}} {count}")?;
         }
     }

@@ -36,13 +36,13 @@ pub(crate) fn finish(document: &mut OpenApi) {
     ),
     components(schemas(ErrorEnvelope)),
     security(("operator" = []), ("team" = [])),
-    modifiers(&Tokens)
+    modifiers(&SecuritySchemes)
 )]
 struct Document;
 
-struct Tokens;
+struct SecuritySchemes;
 
-impl Modify for Tokens {
+impl Modify for SecuritySchemes {
     fn modify(&self, document: &mut OpenApi) {
         let components = document.components.get_or_insert_with(Components::new);
         for (name, description) in [

@@ -8,7 +8,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::Request;
 use axum::routing::{get as on_get, post as on_post};
 use motorpool_domain::{ClaimId, PoolName, RunnerId};
-use motorpool_http::extract::{Asked, Body, Id};
+use motorpool_http::extract::{Body, Id, QueryParams};
 use motorpool_wire::agent::SyncRequest;
 use motorpool_wire::api::{ProvisionRequest, RegisterRunnerRequest, ReleaseRequest};
 use motorpool_wire::error::ErrorCode::InvalidRequest;
@@ -32,7 +32,9 @@ fn router() -> Router {
         .route("/of/{runner}", on_get(async |Id(runner): Id<RunnerId>| runner.to_string()))
         .route(
             "/list",
-            on_get(async |Asked(Query { pool, limit }): Asked<Query>| format!("{pool} {limit:?}")),
+            on_get(async |QueryParams(Query { pool, limit }): QueryParams<Query>| {
+                format!("{pool} {limit:?}")
+            }),
         )
         .layer(DefaultBodyLimit::max(1024))
 }

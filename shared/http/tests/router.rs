@@ -226,7 +226,7 @@ async fn a_claim_is_followed_by_long_polls_from_provision_to_release() {
     let ready = waiting_workflow.await.unwrap();
     assert_eq!(ready["state"], "ready", "{ready}");
     assert_eq!(ready["runners"][0]["runner"], "mac-01");
-    assert_eq!(site.bells.listened_to(), 0);
+    assert_eq!(site.notifier.waited_for(), 0);
 
     let why = site.ask("GET", &format!("{path}/why"), TEAM, &Value::Null).await.json(200);
     assert_eq!(why["state"], "ready");
@@ -264,18 +264,18 @@ async fn an_answer_is_held_no_longer_than_the_deployment_may() {
 }
 
 #[tokio::test]
-async fn closing_the_bells_ends_long_polls() {
+async fn closing_the_notifier_ends_long_polls() {
     let site = Arc::new(site(HttpLimits::default()).with_a_machine().await);
     site.work().await;
     let waiting = {
         let site = Arc::clone(&site);
         tokio::spawn(async move { site.sync(&json!({"epoch": 2}), 60_000).await })
     };
-    while site.bells.listened_to() == 0 {
+    while site.notifier.waited_for() == 0 {
         assert!(!waiting.is_finished(), "it did not wait");
         tokio::task::yield_now().await;
     }
-    site.bells.close();
+    site.notifier.close();
     assert_eq!(waiting.await.unwrap()["state"], "idle");
 }
 

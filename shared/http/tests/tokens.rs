@@ -1,4 +1,4 @@
-//! Tokens at the gate: who is let in, as whom, and what the others are told.
+//! Tokens: who is let in, as whom, and what the others are told.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 mod seen;
@@ -9,15 +9,15 @@ use axum::http::Request;
 use axum::routing::get as on_get;
 use motorpool_control::Caller;
 use motorpool_domain::Owner;
-use motorpool_http::Gate;
-use motorpool_http::auth::{AgentToken, Known, Operator, sha256};
+use motorpool_http::Tokens;
+use motorpool_http::auth::{AgentToken, Authenticated, Operator, sha256};
 use motorpool_wire::error::ErrorCode::{Forbidden, Unauthorized};
 use seen::{get, get_with, send};
 use std::sync::Arc;
 
-fn gate() -> Gate {
+fn tokens() -> Tokens {
     let team = |name: &str, token: &str| (Owner::parse(name).unwrap(), sha256(token));
-    Gate {
+    Tokens {
         admin_sha256: sha256("mp_admin_1"),
         teams: vec![team("red", "mp_team_r"), team("blue", "mp_team_b")],
     }
@@ -25,20 +25,20 @@ fn gate() -> Gate {
 
 fn router() -> Router {
     Router::new()
-        .route("/known", on_get(async |Known(caller): Known| caller.owner().to_string()))
+        .route("/known", on_get(async |Authenticated(caller): Authenticated| caller.owner().to_string()))
         .route("/operator", on_get(async |Operator(caller): Operator| caller.owner().to_string()))
         .route("/agent", on_get(async |AgentToken(token): AgentToken| token))
-        .with_state(Arc::new(gate()))
+        .with_state(Arc::new(tokens()))
 }
 
 #[test]
 fn each_token_is_its_owners() {
-    let gate = gate();
-    assert_eq!(gate.caller("mp_admin_1"), Some(Caller::Operator));
-    assert_eq!(gate.caller("mp_team_r"), Some(Caller::Team(Owner::parse("red").unwrap())));
-    assert_eq!(gate.caller("mp_team_b"), Some(Caller::Team(Owner::parse("blue").unwrap())));
+    let tokens = tokens();
+    assert_eq!(tokens.caller("mp_admin_1"), Some(Caller::Operator));
+    assert_eq!(tokens.caller("mp_team_r"), Some(Caller::Team(Owner::parse("red").unwrap())));
+    assert_eq!(tokens.caller("mp_team_b"), Some(Caller::Team(Owner::parse("blue").unwrap())));
     for unknown in ["", "mp_admin_", "mp_admin_11", "MP_ADMIN_1", "mp_team_g", " mp_admin_1"] {
-        assert_eq!(gate.caller(unknown), None, "{unknown}");
+        assert_eq!(tokens.caller(unknown), None, "{unknown}");
     }
 }
 
@@ -95,7 +95,7 @@ async fn a_team_is_not_the_operator() {
 
 #[test]
 fn refuse_17_neither_tokens_nor_hashes_are_shown() {
-    let shown = format!("{:?} {:?}", gate(), AgentToken("mp_runner_abc".to_owned()));
+    let shown = format!("{:?} {:?}", tokens(), AgentToken("mp_runner_abc".to_owned()));
     assert!(shown.contains("red") && !shown.contains("mp_runner_abc"), "{shown}");
     assert!(!shown.contains("admin_sha256"), "{shown}");
 }

@@ -167,6 +167,13 @@ pub struct PoolView {
     pub warnings: Vec<String>,
 }
 
+impl PoolView {
+    /// How many of its runners are in this state.
+    pub fn count(&self, state: StateName) -> u32 {
+        self.counts.get(state.as_str()).copied().unwrap_or_default()
+    }
+}
+
 /// How a pool stands with its CI system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CiView {

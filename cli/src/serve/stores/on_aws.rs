@@ -1,6 +1,6 @@
 //! The ledger in DynamoDB and the queues on SQS, which any number of serves and functions share.
 
-use super::{OWNED, Place, Stores};
+use super::{OWNED, StoreLocation, Stores};
 use crate::args::ServeArgs;
 use crate::errors::{Failure, chain};
 use crate::serve::data_dir::DataDir;
@@ -44,7 +44,7 @@ pub(super) async fn open<'a>(
         ledger: Arc::new(DynamoLedger::on_aws(&config, table)),
         queue: Arc::new(SqsQueues::on_aws(&config, queue_prefix)),
         secret,
-        place: Place::OnAws { _lock: lock },
+        location: StoreLocation::OnAws { _lock: lock },
     })
 }
 

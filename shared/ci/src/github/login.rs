@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::refusal::refusal;
 use super::scope::Scope;
 use super::{Credentials, GITHUB};
+use crate::error::{CallError, SetupError};
 use crate::limits::Account;
-use crate::transport::{Call, Pass, Transport};
-use crate::trouble::{SetupError, Trouble};
+use crate::transport::{Call, Pass, Transport, checked_token};
 
 /// GitHub's clock may be behind ours.
 const ISSUED_BEFORE: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ const ISSUED_BEFORE: Duration = Duration::from_secs(60);
 const JWT_GOOD_FOR: Duration = Duration::from_secs(8 * 60);
 /// A token is not used in its last moments: the call would take some of them.
 const SPARE: Duration = Duration::from_secs(2 * 60);
-/// Who waited for a token that did not come is told why, and does not ask again at once.
+/// For so long, whoever waited for a token that did not come is told why, and GitHub is not asked again.
 const TOLD_FOR: Duration = Duration::from_secs(5);
 
 pub(crate) struct Login(Kind);
@@ -39,7 +39,7 @@ struct App {
     id: u64,
     key: EncodingKey,
     installation: Option<u64>,
-    /// One a scope; whoever needs a token waits for who is fetching it.
+    /// One slot a scope; whoever needs a token waits for whoever is fetching it.
     slots: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Slot>>>>,
 }
 
@@ -47,7 +47,7 @@ struct App {
 struct Slot {
     installation: Option<u64>,
     token: Option<(Pass, Timestamp)>,
-    trouble: Option<(Trouble, Timestamp)>,
+    error: Option<(CallError, Timestamp)>,
 }
 
 impl fmt::Debug for Login {
@@ -62,27 +62,20 @@ impl fmt::Debug for Login {
 impl Login {
     pub(crate) fn new(credentials: Credentials) -> Result<Self, SetupError> {
         Ok(Self(match credentials {
-            Credentials::Token(token) => {
-                let token = SecretString::from(token.expose_secret().trim());
-                let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
-                if !plain(token.expose_secret()) {
-                    return Err(SetupError::Token { vendor: GITHUB.name });
-                }
-                Kind::Token(token)
-            }
+            Credentials::Token(token) => Kind::Token(checked_token(&GITHUB, &token)?),
             Credentials::App { app_id, private_key, installation_id } => {
                 let key = EncodingKey::from_rsa_pem(private_key.expose_secret().as_bytes())
                     .map_err(|_| SetupError::Key)?;
                 let app = App { id: app_id, key, installation: installation_id, slots: Mutex::default() };
-                // It signs, or it is no key that will do.
+                // A key that does not sign will not do.
                 app.jwt(Timestamp::default()).map_err(|_| SetupError::Key)?;
                 Kind::App(app)
             }
         }))
     }
 
-    /// Who to be in this scope.
-    pub(crate) async fn pass(&self, transport: &Transport, scope: &Scope) -> Result<Pass, Trouble> {
+    /// The token to call with in this scope.
+    pub(crate) async fn pass(&self, transport: &Transport, scope: &Scope) -> Result<Pass, CallError> {
         match &self.0 {
             Kind::Token(token) => Ok(Pass { account: Account::Token, token: token.clone() }),
             Kind::App(app) => app.pass(transport, scope).await,
@@ -104,9 +97,9 @@ impl Login {
 }
 
 impl App {
-    async fn pass(&self, transport: &Transport, scope: &Scope) -> Result<Pass, Trouble> {
+    async fn pass(&self, transport: &Transport, scope: &Scope) -> Result<Pass, CallError> {
         let slot = self.slot(scope).ok_or_else(|| {
-            Trouble::Refused(format!(
+            CallError::Refused(format!(
                 "GitHub takes no App for the runners of {scope}: give [github] a token_file instead ({})",
                 scope.permission()
             ))
@@ -118,20 +111,20 @@ impl App {
         {
             return Ok(pass.clone());
         }
-        if let Some((trouble, until)) = &slot.trouble
+        if let Some((error, until)) = &slot.error
             && now < *until
         {
-            return Err(trouble.clone());
+            return Err(error.clone());
         }
         match self.fetch(transport, scope, &mut slot).await {
             Ok(pass) => {
-                slot.trouble = None;
+                slot.error = None;
                 Ok(pass)
             }
-            Err(trouble) => {
+            Err(error) => {
                 // The App may have been installed anew.
-                *slot = Slot { trouble: Some((trouble.clone(), now.after(TOLD_FOR))), ..Slot::default() };
-                Err(trouble)
+                *slot = Slot { error: Some((error.clone(), now.after(TOLD_FOR))), ..Slot::default() };
+                Err(error)
             }
         }
     }
@@ -142,10 +135,10 @@ impl App {
         Some(Arc::clone(slots.entry(key).or_default()))
     }
 
-    async fn fetch(&self, transport: &Transport, scope: &Scope, slot: &mut Slot) -> Result<Pass, Trouble> {
+    async fn fetch(&self, transport: &Transport, scope: &Scope, slot: &mut Slot) -> Result<Pass, CallError> {
         let jwt = self
             .jwt(transport.now())
-            .map_err(|_| Trouble::failed("sign in as the GitHub App", "the private key does not sign"))?;
+            .map_err(|_| CallError::failed("sign in as the GitHub App", "the private key does not sign"))?;
         let app = Pass { account: Account::App, token: jwt };
         let installation = match self.installation.or(slot.installation) {
             Some(known) => known,
@@ -163,7 +156,7 @@ impl App {
         }
         let AccessToken { token, expires_at } = answer.read(GITHUB.name, &call.attempted)?;
         let pass = Pass { account: Account::Installation(installation), token };
-        // From their clock to ours. One that cannot be read, or is over already, is good for this one call.
+        // From GitHub's clock to ours. A token whose end cannot be read, or is over already, is good for this one call.
         let left = expires_at.parse::<jiff::Timestamp>().ok();
         let left = left.and_then(|end| u64::try_from(end.as_millisecond()).ok()).map(Timestamp::from_millis);
         let left = left.map(|end| answer.at.until(end)).unwrap_or_default();
@@ -182,7 +175,7 @@ impl App {
     }
 }
 
-async fn find_installation(transport: &Transport, scope: &Scope, app: &Pass) -> Result<u64, Trouble> {
+async fn find_installation(transport: &Transport, scope: &Scope, app: &Pass) -> Result<u64, CallError> {
     let attempted = format!("find the installation of the GitHub App in {scope}");
     let path = scope.installation().unwrap_or_default();
     let answer = transport.ask(app, &Call::get(path, Vec::new(), &attempted)).await?;

@@ -17,17 +17,17 @@ use reqwest::StatusCode;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use crate::limits::Names;
-use crate::standing::Verb;
-use crate::transport::{Answer, Call, Transport, Vendor};
-use crate::trouble::{SetupError, Trouble};
+use crate::error::{CallError, SetupError};
+use crate::health::Verb;
+use crate::limits::LimitHeaders;
+use crate::transport::{Call, Response, Transport, Vendor};
 use login::Login;
 use refusal::refusal;
 use scope::Scope;
 
 pub(crate) static GITHUB: Vendor = Vendor {
     name: "GitHub",
-    limit: Names { remaining: "x-ratelimit-remaining", reset: "x-ratelimit-reset" },
+    limit: LimitHeaders { remaining: "x-ratelimit-remaining", reset: "x-ratelimit-reset" },
     token_header: "authorization",
     token_prefix: "Bearer ",
     headers: &[
@@ -90,7 +90,7 @@ impl GitHub {
         self
     }
 
-    async fn call(&self, scope: &Scope, call: &Call) -> Result<Answer, Trouble> {
+    async fn call(&self, scope: &Scope, call: &Call) -> Result<Response, CallError> {
         let pass = self.login.pass(&self.transport, scope).await?;
         let answer = self.transport.ask(&pass, call).await?;
         // A token may end early: the App's key was changed, its permissions were. A new one is worth one try.
@@ -101,7 +101,7 @@ impl GitHub {
         Ok(answer)
     }
 
-    async fn made(&self, order: &RegistrationOrder<'_>) -> Result<Registered, Trouble> {
+    async fn made(&self, order: &RegistrationOrder<'_>) -> Result<Registered, CallError> {
         let scope = Scope::parse(&order.binding.scope)?;
         let attempted = format!("register the runner {} with {scope}", order.name);
         let body = request::body(order)?;
@@ -115,12 +115,12 @@ impl GitHub {
             Configured::Taken(said) => {
                 let why =
                     format!("GitHub says that the name is taken, and lists nobody of that name ({said})");
-                Err(Trouble::failed(call.attempted, why))
+                Err(CallError::failed(call.attempted, why))
             }
         }
     }
 
-    async fn configure(&self, scope: &Scope, call: &Call) -> Result<Configured, Trouble> {
+    async fn configure(&self, scope: &Scope, call: &Call) -> Result<Configured, CallError> {
         let answer = self.call(scope, call).await?;
         match answer.status {
             StatusCode::CREATED => {
@@ -135,7 +135,7 @@ impl GitHub {
     }
 
     /// Makes a name free that an earlier call took whose answer never came.
-    async fn free(&self, scope: &Scope, name: &str) -> Result<(), Trouble> {
+    async fn free(&self, scope: &Scope, name: &str) -> Result<(), CallError> {
         let found = self.find(scope, Some(name), |runner| runner.name == name).await?;
         for runner in found {
             tracing::info!(name, id = runner.id, "replacing a registration whose answer was lost");
@@ -144,9 +144,9 @@ impl GitHub {
         Ok(())
     }
 
-    async fn delete(&self, scope: &Scope, id: &str) -> Result<(), Trouble> {
+    async fn delete(&self, scope: &Scope, id: &str) -> Result<(), CallError> {
         if id.is_empty() || !id.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(Trouble::Refused(format!("{id:?} is no runner of GitHub's: its ids are numbers")));
+            return Err(CallError::Refused(format!("{id:?} is no runner of GitHub's: its ids are numbers")));
         }
         let attempted = format!("remove the runner {id} from {scope}");
         let call = Call::delete(format!("{}/{id}", scope.runners()), attempted);
@@ -155,7 +155,7 @@ impl GitHub {
             StatusCode::NO_CONTENT | StatusCode::NOT_FOUND => Ok(()),
             StatusCode::UNPROCESSABLE_ENTITY => {
                 let why = "GitHub keeps it while it runs a job; it can be removed when that has ended";
-                Err(Trouble::failed(call.attempted, format!("{why} ({})", answer.message)))
+                Err(CallError::failed(call.attempted, format!("{why} ({})", answer.message)))
             }
             _ => Err(refusal(scope, &answer, &call.attempted)),
         }
@@ -166,9 +166,9 @@ impl GitHub {
         scope: &Scope,
         name: Option<&str>,
         wanted: impl Fn(&ListedRunner) -> bool,
-    ) -> Result<Vec<ListedRunner>, Trouble> {
+    ) -> Result<Vec<ListedRunner>, CallError> {
         let attempted = format!("list the runners of {scope}");
-        // By id: what is removed meanwhile moves the rest, and one may be seen twice.
+        // By id: what is removed meanwhile moves the rest, and a runner may be seen twice.
         let mut found = BTreeMap::new();
         for page in 1..=MOST_PAGES {
             let mut query = vec![("per_page", PAGE.to_string()), ("page", page.to_string())];
@@ -188,7 +188,7 @@ impl GitHub {
                 return Ok(found.into_values().collect());
             }
         }
-        Err(Trouble::failed(attempted, format!("there are more than {}", MOST_PAGES * PAGE)))
+        Err(CallError::failed(attempted, format!("there are more than {}", MOST_PAGES * PAGE)))
     }
 }
 

@@ -1,12 +1,13 @@
-//! What GitHub's errors mean, and what the operator can do. Limits and trouble on GitHub's side are not judged here.
+//! What GitHub's errors mean, and what the operator can do. Limits and errors on GitHub's side are not judged here.
 
 use reqwest::StatusCode;
 
+use super::GITHUB;
 use super::scope::Scope;
-use crate::transport::Answer;
-use crate::trouble::Trouble;
+use crate::error::CallError;
+use crate::transport::Response;
 
-pub(crate) fn refusal(scope: &Scope, answer: &Answer, attempted: &str) -> Trouble {
+pub(crate) fn refusal(scope: &Scope, answer: &Response, attempted: &str) -> CallError {
     let what_to_do = match answer.status {
         StatusCode::UNAUTHORIZED => {
             "the credentials are wrong or have ended: look at [github] in the settings (app_id with its private key, \
@@ -29,8 +30,7 @@ pub(crate) fn refusal(scope: &Scope, answer: &Answer, attempted: &str) -> Troubl
         status if status.is_redirection() => {
             format!("{scope} has moved: set the pool's `scope` to its new name")
         }
-        status => return Trouble::failed(attempted, format!("GitHub answered {status} ({})", answer.message)),
+        _ => return answer.unexpected(GITHUB.name, attempted),
     };
-    let said = if answer.message.is_empty() { String::new() } else { format!(": {}", answer.message) };
-    Trouble::Refused(format!("cannot {attempted}: {what_to_do} (GitHub: {}{said})", answer.status.as_u16()))
+    answer.refused(GITHUB.name, attempted, &what_to_do)
 }

@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 use motorpool_control::ports::ci::RegistrationOrder;
 use serde_json::{Value, json};
 
-use crate::trouble::Trouble;
+use crate::error::CallError;
 
 const LONGEST_NAME: usize = 64;
 const LONGEST_LABEL: usize = 256;
 const MOST_LABELS: usize = 100;
-/// So that no workflow can name itself as another's label, or as one of GitHub's own.
+/// Before a workflow's name, so that no workflow can name itself as another's label, or as one of GitHub's own.
 const WORKFLOW: &str = "motorpool-workflow-";
 /// Relative to where the runner program is; GitHub's own default.
 const WORK_FOLDER: &str = "_work";
 
-pub(crate) fn body(order: &RegistrationOrder<'_>) -> Result<Value, Trouble> {
+pub(crate) fn body(order: &RegistrationOrder<'_>) -> Result<Value, CallError> {
     let RegistrationOrder { binding, name, label: _, workflow: _ } = order;
     if name.is_empty() || name.len() > LONGEST_NAME {
-        return Err(Trouble::Refused(format!(
+        return Err(CallError::Refused(format!(
             "GitHub takes no runner of the name {name:?}: it may have {LONGEST_NAME} characters; give the machine a shorter id"
         )));
     }
@@ -31,7 +31,7 @@ pub(crate) fn body(order: &RegistrationOrder<'_>) -> Result<Value, Trouble> {
 }
 
 /// The claim's own, the pool's, the workflow's. To GitHub, labels that differ in case alone are the same.
-fn labels(order: &RegistrationOrder<'_>) -> Result<Vec<String>, Trouble> {
+fn labels(order: &RegistrationOrder<'_>) -> Result<Vec<String>, CallError> {
     let RegistrationOrder { binding, name: _, label, workflow } = order;
     let mut labels = vec![label.as_str().to_owned()];
     labels.extend(binding.labels.iter().cloned());
@@ -39,7 +39,7 @@ fn labels(order: &RegistrationOrder<'_>) -> Result<Vec<String>, Trouble> {
     let mut seen = BTreeSet::new();
     labels.retain(|label| seen.insert(label.to_ascii_lowercase()));
     if labels.len() > MOST_LABELS {
-        return Err(Trouble::Refused(format!(
+        return Err(CallError::Refused(format!(
             "GitHub takes {MOST_LABELS} labels a runner, and the pool with its claim has {}: remove some from the pool's `labels`",
             labels.len()
         )));
@@ -47,14 +47,14 @@ fn labels(order: &RegistrationOrder<'_>) -> Result<Vec<String>, Trouble> {
     if let Some(wrong) =
         labels.iter().find(|label| label.is_empty() || label.len() > LONGEST_LABEL || label.contains(','))
     {
-        return Err(Trouble::Refused(format!(
+        return Err(CallError::Refused(format!(
             "GitHub takes no label {wrong:?}: a label has 1 to {LONGEST_LABEL} characters and no comma"
         )));
     }
     Ok(labels)
 }
 
-/// For people to find a workflow's runners by, so it is made to fit rather than refused.
+/// The label by which people find a workflow's runners: a name that does not fit is made to fit rather than refused.
 fn workflow_label(workflow: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '-' };
     WORKFLOW.chars().chain(workflow.chars().map(plain)).take(LONGEST_LABEL).collect()
@@ -66,7 +66,7 @@ mod tests {
     use motorpool_domain::Label;
     use motorpool_domain::ci::{CiBinding, CiSystem};
 
-    fn labels_of(pool: &[&str], workflow: &str) -> Result<Vec<String>, Trouble> {
+    fn labels_of(pool: &[&str], workflow: &str) -> Result<Vec<String>, CallError> {
         let binding = CiBinding {
             system: CiSystem::GitHub,
             scope: "my-org".to_owned(),
@@ -98,7 +98,7 @@ mod tests {
         let many: Vec<String> = (0..100).map(|n| format!("l{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         for (bad, bound) in [(many.as_slice(), "100 labels"), (&["a,b"], "no comma"), (&[""], "1 to 256")] {
-            let Err(Trouble::Refused(why)) = labels_of(bad, "w") else { panic!("{bad:?} was taken") };
+            let Err(CallError::Refused(why)) = labels_of(bad, "w") else { panic!("{bad:?} was taken") };
             assert!(why.contains(bound), "{why}");
         }
     }

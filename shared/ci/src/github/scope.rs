@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::trouble::Trouble;
+use crate::error::CallError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -12,7 +12,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    pub(crate) fn parse(text: &str) -> Result<Self, Trouble> {
+    pub(crate) fn parse(text: &str) -> Result<Self, CallError> {
         let plain = |part: &str| {
             !part.is_empty()
                 && part != "."
@@ -25,7 +25,7 @@ impl Scope {
             [owner, name] if plain(owner) && plain(name) => {
                 Ok(Self::Repository { owner: (*owner).to_owned(), name: (*name).to_owned() })
             }
-            _ => Err(Trouble::Refused(format!(
+            _ => Err(CallError::Refused(format!(
                 "{text:?} is no scope of GitHub's: write \"org\", \"owner/repository\" or \"enterprises/name\""
             ))),
         }

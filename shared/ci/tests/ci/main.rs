@@ -12,7 +12,7 @@ mod fake_gitlab;
 mod github;
 mod github_login;
 mod gitlab;
+mod health;
 mod limits;
 mod secrets;
 mod server;
-mod standing;

@@ -1,8 +1,9 @@
 //! Whether a pool may get another definition now. A machine is asked for, and ended, where its pool's backend is: while one lives, that
 //! stays.
 
-use super::{BackendKind, Pool, Rules, Source};
+use super::{BackendKind, Pool, PoolRecord, Rules, Source};
 use crate::time::Timestamp;
+use std::collections::HashSet;
 
 /// How another definition of a known pool may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,16 @@ pub fn decide_change(known: &Pool, wanted: &Pool, used: u32) -> PoolChange {
         (false, 0) => PoolChange::OnlyUnused(moved),
         (false, runners) => PoolChange::InUse { moved, runners },
     }
+}
+
+/// The backends that a control plane must have: those of the pools that are defined; and of pools that no longer are, or are not defined
+/// here, as long as they have runners. Somebody must be able to see and end them.
+pub fn needed_backends<'a>(
+    defined: impl IntoIterator<Item = &'a Rules>,
+    known: &[PoolRecord],
+) -> HashSet<BackendKind> {
+    let in_use = known.iter().filter(|record| record.used > 0).map(|record| record.pool.rules.backend);
+    defined.into_iter().map(|rules| rules.backend).chain(in_use).collect()
 }
 
 /// The number of a definition after the one that was seen. It follows the clock, so that a pool which is deleted and defined again is not
@@ -118,6 +129,17 @@ mod tests {
                 assert_eq!(decide_change(&known, &known, used), PoolChange::Nothing);
             }
         }
+    }
+
+    #[test]
+    fn inv_16_a_pool_that_left_the_file_has_its_backend_while_it_has_runners() {
+        let known =
+            |used| [PoolRecord { pool: pool(Source::File, true, rules(BackendKind::Ec2)), rev: 1, used }];
+        let (local, ec2) = (BackendKind::Local, BackendKind::Ec2);
+        for (used, expected) in [(0, HashSet::from([local])), (1, HashSet::from([local, ec2]))] {
+            assert_eq!(needed_backends([&rules(local)], &known(used)), expected, "{used} used");
+        }
+        assert_eq!(needed_backends([], &known(0)), HashSet::new());
     }
 
     #[test]

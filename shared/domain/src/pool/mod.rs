@@ -3,10 +3,12 @@
 mod change;
 mod ec2;
 mod grace;
+mod health;
 mod record;
 
-pub use change::{Moved, PoolChange, decide_change, launches_as_before, next_rev};
+pub use change::{Moved, PoolChange, decide_change, launches_as_before, needed_backends, next_rev};
 pub use ec2::{Architecture, Download, Ec2Rules};
+pub use health::{PoolConcern, PoolFigures, calls_run_short, refusal_stands, seems_silent};
 pub use record::{POOL, POOLS, PoolRecord, PoolShortage, SHORTAGE};
 
 use crate::ci::CiBinding;
@@ -136,6 +138,17 @@ pub enum Clean {
     Cleanup,
     /// Nothing.
     Keep,
+}
+
+impl Clean {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Replace => "replace",
+            Self::Reset => "reset",
+            Self::Cleanup => "cleanup",
+            Self::Keep => "keep",
+        }
+    }
 }
 
 /// How long each state may last, and how often an agent is heard from.

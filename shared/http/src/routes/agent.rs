@@ -1,11 +1,11 @@
 //! The agent's side: bootstrap, and sync with its long poll.
 
-use super::Answer;
+use super::JsonResult;
 use crate::App;
 use crate::auth::AgentToken;
+use crate::detached::run_detached;
 use crate::extract::Body;
-use crate::poll::{Look, Patience, long_poll};
-use crate::to_its_end::to_its_end;
+use crate::poll::{Patience, Polled, long_poll};
 use axum::Json;
 use axum::extract::State;
 use motorpool_control::Synced;
@@ -28,7 +28,7 @@ use std::time::Duration;
 pub(super) async fn bootstrap(
     State(app): State<App>,
     Body(request): Body<BootstrapRequest>,
-) -> Answer<BootstrapAnswer> {
+) -> JsonResult<BootstrapAnswer> {
     Ok(Json(app.control.bootstrap(request).await?))
 }
 
@@ -44,16 +44,16 @@ pub(super) async fn sync(
     AgentToken(token): AgentToken,
     State(app): State<App>,
     Body(request): Body<SyncRequest>,
-) -> Answer<SyncAnswer> {
+) -> JsonResult<SyncAnswer> {
     let wait = Duration::from_millis(request.wait_ms).min(app.limits.sync_hold);
-    let listening = app.bells.listen(Key::from(&request.runner));
+    let waiter = app.notifier.waiter(Key::from(&request.runner));
     let patience = Patience { wait, recheck: wait, margin: app.limits.request };
-    let answer = long_poll(listening, patience, || async {
+    let answer = long_poll(waiter, patience, || async {
         let (control, token, request) = (Arc::clone(&app.control), token.clone(), request.clone());
         // A report can end the very agent that sent it, which then hangs up.
         let syncing = async move { control.sync(&token, &request).await };
-        let Synced { answer, news } = to_its_end("the sync", syncing).await?;
-        Ok(if news { Look::Settled(answer) } else { Look::Unsettled(answer) })
+        let Synced { answer, news } = run_detached("the sync", syncing).await?;
+        Ok(if news { Polled::Settled(answer) } else { Polled::Unsettled(answer) })
     });
     Ok(Json(answer.await?))
 }
@@ -75,6 +75,6 @@ pub(super) async fn registration(
     AgentToken(token): AgentToken,
     State(app): State<App>,
     Body(request): Body<RegistrationRequest>,
-) -> Answer<RegistrationAnswer> {
+) -> JsonResult<RegistrationAnswer> {
     Ok(Json(app.control.register_with_ci(&token, &request).await?))
 }

@@ -1,10 +1,10 @@
 //! The audit log of one subject.
 
-use super::Answer;
+use super::JsonResult;
 use super::paging::page;
 use crate::App;
-use crate::auth::Known;
-use crate::extract::Asked;
+use crate::auth::Authenticated;
+use crate::extract::QueryParams;
 use axum::Json;
 use axum::extract::State;
 use motorpool_wire::api::AuditPage;
@@ -31,9 +31,9 @@ pub(super) struct Audit {
     responses((status = 200, description = "One page", body = AuditPage))
 )]
 pub(super) async fn audit(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
-    Asked(Audit { subject, limit, after }): Asked<Audit>,
-) -> Answer<AuditPage> {
+    QueryParams(Audit { subject, limit, after }): QueryParams<Audit>,
+) -> JsonResult<AuditPage> {
     Ok(Json(app.control.audit(&caller, &subject, page(limit, after)?).await?))
 }

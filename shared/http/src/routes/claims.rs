@@ -1,13 +1,13 @@
 //! Claims: provision, claim one, release, follow, list, and why.
 
 use super::paging::page;
-use super::{Answer, StatusAnswer};
+use super::{JsonResult, JsonResultWithStatus};
 use crate::App;
-use crate::auth::Known;
+use crate::auth::Authenticated;
+use crate::detached::run_detached;
 use crate::envelope::Refusal;
-use crate::extract::{Asked, Body, Id};
-use crate::poll::{Look, Patience, long_poll};
-use crate::to_its_end::to_its_end;
+use crate::extract::{Body, Id, QueryParams};
+use crate::poll::{Patience, Polled, long_poll};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -26,10 +26,10 @@ use utoipa::IntoParams;
     responses((status = 202, description = "The claim, most likely still pending", body = ClaimView))
 )]
 pub(super) async fn provision(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Body(request): Body<ProvisionRequest>,
-) -> StatusAnswer<ClaimView> {
+) -> JsonResultWithStatus<ClaimView> {
     Ok((StatusCode::ACCEPTED, Json(app.control.provision(&caller, request).await?)))
 }
 
@@ -39,10 +39,10 @@ pub(super) async fn provision(
     responses((status = 200, description = "The claim; 404 if the pool is empty", body = ClaimView))
 )]
 pub(super) async fn claim(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Body(request): Body<ClaimRequest>,
-) -> Answer<ClaimView> {
+) -> JsonResult<ClaimView> {
     Ok(Json(app.control.claim_now(&caller, request).await?))
 }
 
@@ -54,12 +54,12 @@ pub(super) async fn claim(
     responses((status = 202, description = "The claim, released", body = ClaimView))
 )]
 pub(super) async fn release(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Body(request): Body<ReleaseRequest>,
-) -> StatusAnswer<ClaimView> {
+) -> JsonResultWithStatus<ClaimView> {
     let releasing = async move { app.control.release(&caller, request).await };
-    Ok((StatusCode::ACCEPTED, Json(to_its_end("the release", releasing).await?)))
+    Ok((StatusCode::ACCEPTED, Json(run_detached("the release", releasing).await?)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -81,11 +81,11 @@ pub(super) struct Follow {
     responses((status = 200, description = "The claim", body = ClaimView))
 )]
 pub(super) async fn follow(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(claim): Id<ClaimId>,
-    Asked(Follow { wait }): Asked<Follow>,
-) -> Answer<ClaimView> {
+    QueryParams(Follow { wait }): QueryParams<Follow>,
+) -> JsonResult<ClaimView> {
     let wait = Duration::from_secs(wait.unwrap_or_default());
     if wait > app.limits.longest_wait {
         return Err(Refusal::invalid(
@@ -93,12 +93,12 @@ pub(super) async fn follow(
             "ask again when the answer comes, as often as you like",
         ));
     }
-    let listening = app.bells.listen(Key::from(&claim));
+    let waiter = app.notifier.waiter(Key::from(&claim));
     let wait = wait.min(app.limits.claim_hold);
     let patience = Patience { wait, recheck: app.limits.recheck, margin: app.limits.request };
-    let view = long_poll(listening, patience, || async {
+    let view = long_poll(waiter, patience, || async {
         let view = app.control.view_claim(&caller, &claim).await?;
-        Ok(if view.state == "pending" { Look::Unsettled(view) } else { Look::Settled(view) })
+        Ok(if view.state == "pending" { Polled::Unsettled(view) } else { Polled::Settled(view) })
     });
     Ok(Json(view.await?))
 }
@@ -121,10 +121,10 @@ pub(super) struct List {
     responses((status = 200, description = "One page", body = ClaimsPage))
 )]
 pub(super) async fn list(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
-    Asked(List { pool, limit, after }): Asked<List>,
-) -> Answer<ClaimsPage> {
+    QueryParams(List { pool, limit, after }): QueryParams<List>,
+) -> JsonResult<ClaimsPage> {
     Ok(Json(app.control.list_claims(&caller, &pool, page(limit, after)?).await?))
 }
 
@@ -135,9 +135,9 @@ pub(super) async fn list(
     responses((status = 200, description = "Its story", body = WhyView))
 )]
 pub(super) async fn why(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(claim): Id<ClaimId>,
-) -> Answer<WhyView> {
+) -> JsonResult<WhyView> {
     Ok(Json(app.control.why(&caller, &claim).await?))
 }

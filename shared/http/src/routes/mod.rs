@@ -20,10 +20,10 @@ use axum::middleware::from_fn_with_state;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// With 200.
-type Answer<T> = Result<Json<T>, Refusal>;
-/// With another status.
-type StatusAnswer<T> = Result<(StatusCode, Json<T>), Refusal>;
+/// A body with 200, or a refusal.
+type JsonResult<T> = Result<Json<T>, Refusal>;
+/// A body with another status, or a refusal.
+type JsonResultWithStatus<T> = Result<(StatusCode, Json<T>), Refusal>;
 
 pub(crate) fn all(limits: &HttpLimits) -> OpenApiRouter<App> {
     let HttpLimits {
@@ -41,7 +41,7 @@ pub(crate) fn all(limits: &HttpLimits) -> OpenApiRouter<App> {
     let api = Lane::new(api_at_once, request);
     let waits = Lane::new(waits_at_once, request.saturating_add(claim_hold));
     let agents = Lane::new(agents_at_once, request);
-    // Of their own, so that they answer while the API is full.
+    // A lane of their own, so that these routes answer while the API is full.
     let service = Lane::new(api_at_once, request);
 
     let prefixed = OpenApiRouter::default()

@@ -1,8 +1,8 @@
 //! Pools: set, show, list, delete.
 
-use super::Answer;
+use super::JsonResult;
 use crate::App;
-use crate::auth::Known;
+use crate::auth::Authenticated;
 use crate::envelope::Refusal;
 use crate::extract::{Body, Id};
 use axum::Json;
@@ -17,7 +17,10 @@ use motorpool_wire::pool_settings::PoolSettings;
     get, path = "/pools", operation_id = "list_pools", tag = "pools",
     responses((status = 200, description = "All of them", body = PoolsPage))
 )]
-pub(super) async fn list(Known(caller): Known, State(app): State<App>) -> Answer<PoolsPage> {
+pub(super) async fn list(
+    Authenticated(caller): Authenticated,
+    State(app): State<App>,
+) -> JsonResult<PoolsPage> {
     Ok(Json(app.control.list_pools(&caller).await?))
 }
 
@@ -31,11 +34,11 @@ pub(super) async fn list(Known(caller): Known, State(app): State<App>) -> Answer
     responses((status = 200, description = "The pool as it is now", body = PoolView))
 )]
 pub(super) async fn put(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(pool): Id<PoolName>,
     Body(settings): Body<PoolSettings>,
-) -> Answer<PoolView> {
+) -> JsonResult<PoolView> {
     Ok(Json(app.control.put_pool(&caller, pool, settings).await?))
 }
 
@@ -49,11 +52,11 @@ pub(super) async fn put(
     responses((status = 200, description = "What would be launched, in the order in which it is tried", body = PlanView))
 )]
 pub(super) async fn plan(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(pool): Id<PoolName>,
     Body(settings): Body<PoolSettings>,
-) -> Answer<PlanView> {
+) -> JsonResult<PlanView> {
     Ok(Json(app.control.plan_pool(&caller, pool, settings).await?))
 }
 
@@ -64,10 +67,10 @@ pub(super) async fn plan(
     responses((status = 200, description = "The pool", body = PoolView))
 )]
 pub(super) async fn view(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(pool): Id<PoolName>,
-) -> Answer<PoolView> {
+) -> JsonResult<PoolView> {
     Ok(Json(app.control.view_pool(&caller, &pool).await?))
 }
 
@@ -81,7 +84,7 @@ pub(super) async fn view(
     responses((status = 204, description = "It takes no claims any more"))
 )]
 pub(super) async fn delete(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(pool): Id<PoolName>,
 ) -> Result<StatusCode, Refusal> {

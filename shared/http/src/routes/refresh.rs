@@ -1,10 +1,10 @@
 //! Refresh, by hand. In `serve` a ticker calls the same use case.
 
-use super::Answer;
+use super::JsonResult;
 use crate::App;
-use crate::auth::Known;
-use crate::extract::Asked;
-use crate::to_its_end::to_its_end;
+use crate::auth::Authenticated;
+use crate::detached::run_detached;
+use crate::extract::QueryParams;
 use axum::Json;
 use axum::extract::State;
 use motorpool_control::SweepWish;
@@ -35,14 +35,14 @@ pub(super) enum Sweep {
     responses((status = 200, description = "What it did", body = RefreshReport))
 )]
 pub(super) async fn refresh(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
-    Asked(Refresh { sweep }): Asked<Refresh>,
-) -> Answer<RefreshReport> {
+    QueryParams(Refresh { sweep }): QueryParams<Refresh>,
+) -> JsonResult<RefreshReport> {
     let wish = match sweep {
         Some(Sweep::Now) => SweepWish::Now,
         None => SweepWish::IfDue,
     };
     let refreshing = async move { app.control.refresh(&caller, wish).await };
-    Ok(Json(to_its_end("the refresh", refreshing).await?))
+    Ok(Json(run_detached("the refresh", refreshing).await?))
 }

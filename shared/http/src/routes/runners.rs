@@ -1,12 +1,12 @@
 //! Runners: register a machine of one's own, show, list, remove, take out of quarantine, give a new secret.
 
 use super::paging::page;
-use super::{Answer, StatusAnswer};
+use super::{JsonResult, JsonResultWithStatus};
 use crate::App;
-use crate::auth::Known;
+use crate::auth::Authenticated;
+use crate::detached::run_detached;
 use crate::envelope::Refusal;
-use crate::extract::{Asked, Body, Id};
-use crate::to_its_end::to_its_end;
+use crate::extract::{Body, Id, QueryParams};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -25,10 +25,10 @@ use utoipa::IntoParams;
     responses((status = 201, description = "Its bootstrap secret", body = RegisteredRunner))
 )]
 pub(super) async fn register(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Body(request): Body<RegisterRunnerRequest>,
-) -> StatusAnswer<RegisteredRunner> {
+) -> JsonResultWithStatus<RegisteredRunner> {
     Ok((StatusCode::CREATED, Json(app.control.register_runner(&caller, request).await?)))
 }
 
@@ -56,10 +56,10 @@ pub(super) struct List {
     responses((status = 200, description = "One page", body = RunnersPage))
 )]
 pub(super) async fn list(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
-    Asked(List { pool, state, limit, after }): Asked<List>,
-) -> Answer<RunnersPage> {
+    QueryParams(List { pool, state, limit, after }): QueryParams<List>,
+) -> JsonResult<RunnersPage> {
     Ok(Json(app.control.list_runners(&caller, &pool, state, page(limit, after)?).await?))
 }
 
@@ -72,10 +72,10 @@ pub(super) async fn list(
     responses((status = 200, description = "The runner", body = RunnerView))
 )]
 pub(super) async fn view(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(runner): Id<RunnerId>,
-) -> Answer<RunnerView> {
+) -> JsonResult<RunnerView> {
     Ok(Json(app.control.view_runner(&caller, &runner).await?))
 }
 
@@ -116,14 +116,14 @@ impl Remove {
     responses((status = 202, description = "The runner, on its way out", body = RunnerView))
 )]
 pub(super) async fn remove(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(runner): Id<RunnerId>,
-    Asked(remove): Asked<Remove>,
-) -> StatusAnswer<RunnerView> {
+    QueryParams(remove): QueryParams<Remove>,
+) -> JsonResultWithStatus<RunnerView> {
     let removal = remove.removal()?;
     let removing = async move { app.control.remove_runner(&caller, &runner, removal).await };
-    Ok((StatusCode::ACCEPTED, Json(to_its_end("the removal", removing).await?)))
+    Ok((StatusCode::ACCEPTED, Json(run_detached("the removal", removing).await?)))
 }
 
 /// Takes a runner out of quarantine
@@ -136,12 +136,12 @@ pub(super) async fn remove(
     responses((status = 202, description = "The runner, being cleaned", body = RunnerView))
 )]
 pub(super) async fn release(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(runner): Id<RunnerId>,
-) -> StatusAnswer<RunnerView> {
+) -> JsonResultWithStatus<RunnerView> {
     let releasing = async move { app.control.release_runner(&caller, &runner).await };
-    Ok((StatusCode::ACCEPTED, Json(to_its_end("the release", releasing).await?)))
+    Ok((StatusCode::ACCEPTED, Json(run_detached("the release", releasing).await?)))
 }
 
 /// Makes a runner's token void, and gives a secret for the next
@@ -154,9 +154,9 @@ pub(super) async fn release(
     responses((status = 200, description = "Its new bootstrap secret, shown once", body = RegisteredRunner))
 )]
 pub(super) async fn rotate_token(
-    Known(caller): Known,
+    Authenticated(caller): Authenticated,
     State(app): State<App>,
     Id(runner): Id<RunnerId>,
-) -> Answer<RegisteredRunner> {
+) -> JsonResult<RegisteredRunner> {
     Ok(Json(app.control.rotate_token(&caller, &runner).await?))
 }

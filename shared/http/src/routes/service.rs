@@ -1,6 +1,6 @@
 //! The service itself: does it live, is it ready, its figures, its document.
 
-use super::Answer;
+use super::JsonResult;
 use crate::auth::Operator;
 use crate::envelope::Refusal;
 use crate::{App, metrics};
@@ -32,7 +32,7 @@ pub(super) async fn health() -> Json<Status> {
     get, path = "/ready", tag = "service", security(()),
     responses((status = 200, description = "It can", body = Status))
 )]
-pub(super) async fn ready(State(app): State<App>) -> Answer<Status> {
+pub(super) async fn ready(State(app): State<App>) -> JsonResult<Status> {
     app.control
         .ready()
         .await

@@ -15,7 +15,7 @@ use motorpool_domain::Owner;
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::spec::Spec;
 use motorpool_http::auth::sha256;
-use motorpool_http::{Bells, Gate, HttpLimits, HttpState, router};
+use motorpool_http::{HttpLimits, HttpState, Notifier, Tokens, router};
 use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(crate) const RUNNER: &str = "mp_runner_secret";
 
 pub(crate) struct Site {
     pub(crate) router: Router,
-    pub(crate) bells: Arc<Bells>,
+    pub(crate) notifier: Arc<Notifier>,
 }
 
 pub(crate) fn site(limits: HttpLimits) -> Site {
@@ -43,7 +43,7 @@ pub(crate) fn site_on(
     backends: Backends,
     limits: HttpLimits,
 ) -> Site {
-    let bells = Arc::new(Bells::default());
+    let notifier = Arc::new(Notifier::default());
     let control = Control::new(Parts {
         ledger,
         queue,
@@ -51,7 +51,7 @@ pub(crate) fn site_on(
         ci: CiSystems::default(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        doorbell: Arc::clone(&bells) as _,
+        doorbell: Arc::clone(&notifier) as _,
         secret: ServerSecret::new(b"server secret"),
         settings: Settings {
             refresh: Duration::from_secs(30),
@@ -60,10 +60,10 @@ pub(crate) fn site_on(
             host: Spec { cpu: 2, memory_mb: 4096 },
         },
     });
-    let gate =
-        Gate { admin_sha256: sha256(ADMIN), teams: vec![(Owner::parse("red").unwrap(), sha256(TEAM))] };
-    let state = HttpState { control: Arc::new(control), gate, bells: Arc::clone(&bells), limits };
-    Site { router: router(state), bells }
+    let tokens =
+        Tokens { admin_sha256: sha256(ADMIN), teams: vec![(Owner::parse("red").unwrap(), sha256(TEAM))] };
+    let state = HttpState { control: Arc::new(control), tokens, notifier: Arc::clone(&notifier), limits };
+    Site { router: router(state), notifier }
 }
 
 impl Site {

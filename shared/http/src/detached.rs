@@ -1,12 +1,12 @@
 //! Work that goes on to its end, whether its caller waits for it or not: a handler whose caller hangs up is dropped where it stands,
-//! and what it had begun would be left to refresh.
+//! and what the handler had begun would be left to refresh.
 
 use crate::envelope::Refusal;
 use motorpool_control::Refused;
 use tracing::Instrument;
 
-/// `work` in a task of its own, and what came of it.
-pub(crate) async fn to_its_end<T: Send + 'static>(
+/// Runs `work` in a task of its own, and tells what came of it. `what` names the work in the log and to the caller.
+pub(crate) async fn run_detached<T: Send + 'static>(
     what: &'static str,
     work: impl Future<Output = Result<T, Refused>> + Send + 'static,
 ) -> Result<T, Refusal> {

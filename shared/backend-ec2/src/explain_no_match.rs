@@ -3,17 +3,17 @@
 use motorpool_domain::pool::{Architecture, Ec2Rules, RuleError};
 use motorpool_domain::spec::{Offer, Spec};
 
-use crate::ladder::{Place, Type};
+use crate::ladder::{Type, ZoneOffers};
 
-/// So many types are named where any would do.
+/// How many types are named where any would do.
 const NAMED: usize = 3;
 
 /// For a pool whose ladder is empty. `types` are those of its architecture, `others` those of another one.
-pub(crate) fn misfit(
+pub(crate) fn explain_no_match(
     offer: &Offer,
     rules: &Ec2Rules,
     types: &[Type],
-    places: &[Place],
+    zones: &[ZoneOffers],
     others: (Architecture, &[Type]),
 ) -> RuleError {
     let Ec2Rules { instance_types: globs, architecture, .. } = rules;
@@ -69,11 +69,11 @@ pub(crate) fn misfit(
         );
     }
     let usage = offer.usage.name();
-    let is_here = |kind: &&&Type| places.iter().any(|place| place.offered.contains(&kind.name));
+    let is_here = |kind: &&&Type| zones.iter().any(|zone| zone.offered.contains(&kind.name));
     let here: Vec<&Type> = fit.iter().filter(is_here).copied().collect();
     if here.is_empty() {
-        let zones: Vec<&str> = places.iter().map(|place| place.zone.as_str()).collect();
-        let (zones, fit) = (zones.join(", "), names(&fit));
+        let names_of_zones: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
+        let (zones, fit) = (names_of_zones.join(", "), names(&fit));
         return wrong(
             "subnets",
             format!("are in {zones}, where none of the types that fit is offered ({fit})"),
@@ -86,7 +86,7 @@ fn is_enough(has: Spec, wanted: Spec) -> bool {
     has.cpu >= wanted.cpu && has.memory_mb >= wanted.memory_mb
 }
 
-/// The smallest of them.
+/// The names of the smallest types.
 fn names(types: &[&Type]) -> String {
     let mut sorted: Vec<&Type> = types.to_vec();
     sorted.sort_by_key(|kind| (kind.spec.cpu, kind.spec.memory_mb, kind.name.clone()));
@@ -103,7 +103,7 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::Arc;
 
-    /// What the fake's list has no case for: the rest is told over that.
+    /// Only what the list of the fake EC2 has no case for: the tests over the fake show the rest.
     #[test]
     fn a_lack_of_memory_beside_the_cpus_and_of_a_way_to_buy_it_are_told() {
         let kind = |name: &str, cpu, memory_mb| Type {
@@ -113,12 +113,14 @@ mod tests {
         };
         let types = [kind("many.cpus", 64, 1_024), kind("much.memory", 2, 65_536)];
         let offered: HashSet<String> = types.iter().map(|kind| kind.name.clone()).collect();
-        let place = Place { zone: "a".to_owned(), offered: Arc::new(offered), spot_prices: Arc::default() };
+        let zone =
+            ZoneOffers { name: "a".to_owned(), offered: Arc::new(offered), spot_prices: Arc::default() };
         let told = |cpu, memory_mb| {
             let spec = Spec { cpu, memory_mb };
             let offer = Offer { instance_type: "ec2".to_owned(), usage: Usage::Spot, spec };
-            let places = std::slice::from_ref(&place);
-            misfit(&offer, &rules("*", false), &types, places, (Architecture::Arm64, &[])).to_string()
+            let zones = std::slice::from_ref(&zone);
+            explain_no_match(&offer, &rules("*", false), &types, zones, (Architecture::Arm64, &[]))
+                .to_string()
         };
         assert_eq!(
             told(64, 65_536),

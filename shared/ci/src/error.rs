@@ -19,26 +19,26 @@ pub enum SetupError {
     Https { vendor: &'static str, why: String },
 }
 
-/// As [`CiError`], but one that can be told to several who waited for the same thing.
+/// Why a call came to nothing. As [`CiError`], but it can be cloned for several who waited for the same call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum CallError {
     RateLimited(Duration),
     Refused(String),
     Failed { attempted: String, why: String },
 }
 
-impl Trouble {
+impl CallError {
     pub(crate) fn failed(attempted: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Failed { attempted: attempted.into(), why: why.into() }
     }
 }
 
-impl From<Trouble> for CiError {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::RateLimited(retry_after) => Self::RateLimited { retry_after },
-            Trouble::Refused(why) => Self::Refused(why),
-            Trouble::Failed { attempted, why } => Self::Failed { attempted, source: why.into() },
+impl From<CallError> for CiError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::RateLimited(retry_after) => Self::RateLimited { retry_after },
+            CallError::Refused(why) => Self::Refused(why),
+            CallError::Failed { attempted, why } => Self::Failed { attempted, source: why.into() },
         }
     }
 }
