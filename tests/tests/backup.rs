@@ -1,7 +1,7 @@
 //! `motorpool backup`: a ledger is copied while its serve goes on, and another serve starts from the copy.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::serve::{Serve, binary, fresh_dir};
+use motorpool_tests::harness::serve::{Serve, binary, fresh_dir};
 use std::fs;
 use std::process::Command;
 

@@ -1,8 +1,8 @@
 //! The black-box suite of the pool layer against `serve`: each case has a serve of its own.
 
 use anyhow::{Context, Result};
-use motorpool_tests::black_box::Target;
-use motorpool_tests::serve::Serve;
+use motorpool_tests::harness::serve::Serve;
+use motorpool_tests::suites::black_box::Target;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ macro_rules! each_on_its_own_serve {
         $(mod $subject {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $case() -> anyhow::Result<()> {
-                super::on_its_own_serve(motorpool_tests::black_box::$subject::$case).await
+                super::on_its_own_serve(motorpool_tests::suites::black_box::$subject::$case).await
             })+
         })+
 

@@ -7,33 +7,12 @@ use motorpool_control::Caller;
 use motorpool_control::ports::queue::QueueName;
 use motorpool_control::store::{ClaimWrite, Page, Written};
 use motorpool_domain::runner::{RunnerState, StateName};
-use motorpool_domain::{Actor, AuditEntry, Owner, RunnerId};
-use motorpool_tests::world::{Mood, World, pool};
-use motorpool_wire::api::{ClaimView, ProvisionRequest};
+use motorpool_domain::{Owner, RunnerId, samples};
+use motorpool_tests::fakes::machines::Mood;
+use motorpool_tests::harness::world::{World, first_member, members, pool};
+use motorpool_wire::api::ProvisionRequest;
 use serde_json::json;
 use std::time::Duration;
-
-fn members(claim: &ClaimView) -> Vec<RunnerId> {
-    claim.runners.iter().map(|member| member.runner.clone()).collect()
-}
-
-fn only(claim: &ClaimView) -> Result<RunnerId> {
-    members(claim).first().cloned().context("the claim has no runner")
-}
-
-async fn ready(world: &World, workflow: &str, count: u32) -> Result<ClaimView> {
-    let claim = world.provision(workflow, count).await?;
-    world.agents_work().await?;
-    let claim = world.claim(&claim).await?;
-    ensure!(claim.state == "ready", "{claim:?}");
-    Ok(claim)
-}
-
-async fn release(world: &World, workflow: &str) -> Result<()> {
-    let request = serde_json::from_value(json!({"workflow": workflow}))?;
-    world.control.release(&Caller::Operator, request).await?;
-    Ok(())
-}
 
 #[tokio::test]
 async fn a_refused_launch_gives_its_slot_back_and_the_claim_says_why_and_tries_again_later() -> Result<()> {
@@ -59,7 +38,7 @@ async fn inv_15_a_launch_whose_answer_was_lost_is_asked_for_again_and_makes_one_
     let world = World::new(json!({})).await?;
     world.machines.mood(Mood::Mute);
     let claim = world.provision("gh-1", 1).await?;
-    let runner = world.runner(&only(&claim)?).await?;
+    let runner = world.runner(&first_member(&claim)?).await?;
     ensure!(matches!(runner.state, RunnerState::Created { launched_at: None, .. }));
     world.machines.mood(Mood::Willing);
     world.clock.turn(Duration::from_secs(16));
@@ -73,18 +52,11 @@ async fn inv_15_a_launch_whose_answer_was_lost_is_asked_for_again_and_makes_one_
 #[tokio::test]
 async fn fault_03_a_crash_between_a_claims_end_and_letting_go_is_healed_by_refresh() -> Result<()> {
     let world = World::new(json!({})).await?;
-    let claim = ready(&world, "gh-1", 2).await?;
+    let claim = world.ready("gh-1", 2).await?;
     let record = world.store.claim(&claim.claim).await?.context("the claim")?;
     let now = motorpool_control::ports::clock::Clock::now(world.clock.as_ref());
     let ended = record.released("released, and then the power went", now);
-    let entry = AuditEntry {
-        at: now,
-        who: Actor::Control,
-        what: "released".to_owned(),
-        from: None,
-        to: None,
-        why: "a test".to_owned(),
-    };
+    let entry = samples::entry(now, "released");
     let write = ClaimWrite { before: &record, after: &ended, entry: &entry };
     ensure!(world.store.write_claim(write).await? == Written::Done);
     for id in members(&claim) {
@@ -105,8 +77,8 @@ async fn fault_03_a_crash_between_a_claims_end_and_letting_go_is_healed_by_refre
 #[tokio::test]
 async fn inv_10_an_idle_runner_whose_message_was_lost_is_announced_again_by_the_sweep() -> Result<()> {
     let world = World::new(json!({"idle_minutes": 60})).await?;
-    let first = ready(&world, "gh-1", 1).await?;
-    release(&world, "gh-1").await?;
+    let first = world.ready("gh-1", 1).await?;
+    world.release("gh-1").await?;
     world.agents_work().await?;
     let queue = QueueName::Idle(pool()?);
     let lost = world.queue.receive(&queue, 10, Duration::ZERO, Duration::from_secs(3600)).await?;
@@ -124,8 +96,8 @@ async fn inv_10_an_idle_runner_whose_message_was_lost_is_announced_again_by_the_
 #[tokio::test]
 async fn inv_08_messages_twice_wrong_and_old_are_only_hints() -> Result<()> {
     let world = World::new(json!({})).await?;
-    let first = ready(&world, "gh-1", 1).await?;
-    release(&world, "gh-1").await?;
+    let first = world.ready("gh-1", 1).await?;
+    world.release("gh-1").await?;
     world.agents_work().await?;
     let queue = QueueName::Idle(pool()?);
     let message = world.queue.receive(&queue, 10, Duration::ZERO, Duration::ZERO).await?;
@@ -140,7 +112,7 @@ async fn inv_08_messages_twice_wrong_and_old_are_only_hints() -> Result<()> {
     }
     let second = world.provision("gh-2", 2).await?;
     let warm: Vec<&RunnerId> = second.runners.iter().filter(|m| m.warm).map(|m| &m.runner).collect();
-    ensure!(warm == [&only(&first)?], "one of the two is the idle one, once: {second:?}");
+    ensure!(warm == [&first_member(&first)?], "one of the two is the idle one, once: {second:?}");
     ensure!(world.used().await? == 2);
     ensure!(
         world.queue.receive(&queue, 10, Duration::ZERO, Duration::ZERO).await?.is_empty(),
@@ -152,16 +124,19 @@ async fn inv_08_messages_twice_wrong_and_old_are_only_hints() -> Result<()> {
 #[tokio::test]
 async fn a_silent_idle_runner_is_passed_over_by_a_claim_and_reaped_by_refresh() -> Result<()> {
     let world = World::new(json!({"idle_minutes": 60})).await?;
-    let first = ready(&world, "gh-1", 1).await?;
-    release(&world, "gh-1").await?;
+    let first = world.ready("gh-1", 1).await?;
+    world.release("gh-1").await?;
     world.agents_work().await?;
     world.refresh().await?;
     world.clock.turn(Duration::from_secs(61));
     let second = world.provision("gh-2", 1).await?;
     ensure!(members(&second) != members(&first), "it was not given out");
-    ensure!(world.runner(&only(&first)?).await?.state == RunnerState::Idle, "and reads alone do not kill");
+    ensure!(
+        world.runner(&first_member(&first)?).await?.state == RunnerState::Idle,
+        "and reads alone do not kill"
+    );
     ensure!(world.refresh().await?.reaped == 1);
-    ensure!(world.runner(&only(&first)?).await?.state.name() == StateName::Terminated);
+    ensure!(world.runner(&first_member(&first)?).await?.state.name() == StateName::Terminated);
     Ok(())
 }
 
@@ -169,9 +144,9 @@ async fn a_silent_idle_runner_is_passed_over_by_a_claim_and_reaped_by_refresh() 
 async fn a_ready_claim_that_loses_a_runner_stays_ready_is_short_and_is_refilled_within_its_time() -> Result<()>
 {
     let world = World::new(json!({})).await?;
-    let claim = ready(&world, "gh-1", 2).await?;
+    let claim = world.ready("gh-1", 2).await?;
     let until = world.store.claim(&claim.claim).await?.context("the claim")?.threshold;
-    let dead = only(&claim)?;
+    let dead = first_member(&claim)?;
     world.clock.turn(Duration::from_secs(61));
     world.refresh().await?;
     for id in members(&claim).into_iter().filter(|id| *id != dead) {
@@ -196,13 +171,13 @@ async fn a_ready_claim_that_loses_a_runner_stays_ready_is_short_and_is_refilled_
 #[tokio::test]
 async fn inv_16_a_machine_without_a_record_and_a_record_without_a_machine_end_with_the_sweep() -> Result<()> {
     let world = World::new(json!({})).await?;
-    let claim = ready(&world, "gh-1", 1).await?;
+    let claim = world.ready("gh-1", 1).await?;
     let stray = RunnerId::parse("r-stray")?;
     world.machines.stray(stray.clone());
-    world.machines.die(&only(&claim)?);
+    world.machines.die(&first_member(&claim)?);
     world.sweep().await?;
     ensure!(!world.machines.there().contains(&stray));
-    ensure!(world.runner(&only(&claim)?).await?.state.name() == StateName::Terminated);
+    ensure!(world.runner(&first_member(&claim)?).await?.state.name() == StateName::Terminated);
     let now = world.claim(&claim).await?;
     ensure!(now.runners.len() == 1 && members(&now) != members(&claim), "refilled: {now:?}");
     Ok(())
@@ -232,7 +207,7 @@ async fn fault_20_most_heartbeats_missing_at_once_reaps_nobody_and_says_so() -> 
 #[tokio::test]
 async fn a_claim_that_waits_too_long_fails_says_why_and_gives_back_what_it_had() -> Result<()> {
     let world = World::new(json!({"max": 1, "wait_minutes": 5})).await?;
-    let held = ready(&world, "gh-1", 1).await?;
+    let held = world.ready("gh-1", 1).await?;
     let waiting = world.provision("gh-2", 1).await?;
     ensure!(waiting.why.contains("maximum"), "{}", waiting.why);
     world.clock.turn(Duration::from_secs(301));
@@ -249,17 +224,17 @@ async fn a_claim_that_waits_too_long_fails_says_why_and_gives_back_what_it_had()
 #[tokio::test]
 async fn keep_is_proven_at_once_and_replace_never_comes_back() -> Result<()> {
     let world = World::new(json!({"clean": "keep"})).await?;
-    let claim = ready(&world, "gh-1", 1).await?;
-    release(&world, "gh-1").await?;
+    let claim = world.ready("gh-1", 1).await?;
+    world.release("gh-1").await?;
     world.agents_work().await?;
-    let runner = world.runner(&only(&claim)?).await?;
+    let runner = world.runner(&first_member(&claim)?).await?;
     ensure!(runner.state == RunnerState::Idle && runner.epoch.0 == 2, "{runner:?}");
 
     let world = World::new(json!({"clean": "replace"})).await?;
-    let claim = ready(&world, "gh-1", 1).await?;
-    release(&world, "gh-1").await?;
+    let claim = world.ready("gh-1", 1).await?;
+    world.release("gh-1").await?;
     world.agents_work().await?;
-    ensure!(world.runner(&only(&claim)?).await?.state.name() == StateName::Terminated);
+    ensure!(world.runner(&first_member(&claim)?).await?.state.name() == StateName::Terminated);
     ensure!(world.used().await? == 0);
     Ok(())
 }

@@ -2,12 +2,12 @@
 //! a grace later: whether the control plane is dead or frozen, the agent itself is frozen, or the packets are gone.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::api::Api;
-use motorpool_tests::fake_agent::{register, secret_of};
-use motorpool_tests::network::Network;
-use motorpool_tests::serve::{Serve, binary, processes_in};
-use motorpool_tests::story::{comes_to, must_be_gone, ready, refreshed_to, text, used};
-use motorpool_tests::wait::{Deadline, at_deadline, boot_ms, until};
+use motorpool_tests::fakes::fake_agent::{register, secret_of};
+use motorpool_tests::harness::api::Api;
+use motorpool_tests::harness::network::Network;
+use motorpool_tests::harness::serve::{Serve, binary, processes_in};
+use motorpool_tests::harness::story::{comes_to, must_be_gone, ready, refreshed_to, text, used};
+use motorpool_tests::harness::wait::{Deadline, at_deadline, boot_ms, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The demo does what the README says of it, fails where it is not so, and leaves nothing behind.
 
 use anyhow::{Result, ensure};
-use motorpool_tests::serve::binary;
+use motorpool_tests::harness::serve::binary;
 use std::process::{Command, Output};
 
 /// The demo's end, and that nothing is left of it.

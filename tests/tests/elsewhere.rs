@@ -1,21 +1,14 @@
 //! Two control planes on one ledger, of which only one has the machines: the other's refresh may always be first, and still keeps
 //! nothing from the one that can do something about it.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use motorpool_control::ports::backend::{Backends, Elsewhere};
-use motorpool_control::ports::ci::CiSystems;
-use motorpool_control::ports::clock::Clock;
-use motorpool_control::ports::doorbell::NoDoorbell;
-use motorpool_control::ports::entropy::SeededEntropy;
-use motorpool_control::{Caller, Control, Parts, ServerSecret, Settings, SweepWish};
+use motorpool_control::{Caller, Control, Parts, SweepWish};
 use motorpool_domain::RunnerId;
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::runner::{Removal, RunnerState, StateName};
-use motorpool_domain::spec::Spec;
-use motorpool_tests::world::{POOL, World};
-use motorpool_wire::api::ClaimView;
+use motorpool_tests::harness::world::{POOL, World, first_member};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +17,7 @@ async fn inv_15_an_intent_of_who_has_no_machines_is_launched_by_who_has() -> Res
     let world = World::new(json!({})).await?;
     let other = without_machines(&world);
     let request = serde_json::from_value(json!({"workflow": "gh-1", "pool": POOL}))?;
-    let runner = only(&other.provision(&Caller::Operator, request).await?)?;
+    let runner = first_member(&other.provision(&Caller::Operator, request).await?)?;
     ensure!(matches!(world.runner(&runner).await?.state, RunnerState::Created { launched_at: None, .. }));
     world.clock.turn(Duration::from_secs(16));
     for wish in [SweepWish::IfDue, SweepWish::Now] {
@@ -78,31 +71,12 @@ async fn inv_14_a_machine_is_told_to_go_by_who_has_it() -> Result<()> {
 
 /// As a function is: on the same ledger, queue and clock.
 fn without_machines(world: &World) -> Control {
-    Control::new(Parts {
-        ledger: Arc::clone(&world.ledger),
-        queue: Arc::clone(&world.queue),
-        backends: Backends::default().with(BackendKind::Local, Arc::new(Elsewhere)),
-        ci: CiSystems::default(),
-        clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
-        entropy: Arc::new(SeededEntropy::new(2)),
-        doorbell: Arc::new(NoDoorbell),
-        secret: ServerSecret::new(b"for tests"),
-        settings: Settings {
-            refresh: Duration::from_secs(30),
-            sweep: Duration::from_secs(300),
-            resource_classes: BTreeMap::new(),
-            host: Spec { cpu: 2, memory_mb: 2048 },
-        },
-    })
+    let backends = Backends::default().with(BackendKind::Local, Arc::new(Elsewhere));
+    Control::new(Parts { backends, ..world.parts() })
 }
 
 async fn running(world: &World) -> Result<RunnerId> {
-    let runner = only(&world.provision("gh-1", 1).await?)?;
-    world.agents_work().await?;
+    let runner = first_member(&world.ready("gh-1", 1).await?)?;
     ensure!(world.runner(&runner).await?.state.name() == StateName::Running);
     Ok(runner)
-}
-
-fn only(claim: &ClaimView) -> Result<RunnerId> {
-    Ok(claim.runners.first().context("the claim has no runner")?.runner.clone())
 }

@@ -5,9 +5,9 @@ use anyhow::{Context, Result, ensure};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use motorpool_functions::routes::Function;
-use motorpool_tests::black_box::Target;
-use motorpool_tests::functions_target::{Functions, SharedLedger};
-use motorpool_tests::serve::Serve;
+use motorpool_tests::harness::functions_target::{Functions, SharedLedger};
+use motorpool_tests::harness::serve::Serve;
+use motorpool_tests::suites::black_box::Target;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ macro_rules! all_of_them {
         fn cases(target: &Target) -> Vec<Case<'_>> {
             vec![$($((
                 concat!(stringify!($subject), "::", stringify!($case)),
-                motorpool_tests::black_box::$subject::$case(target).boxed_local(),
+                motorpool_tests::suites::black_box::$subject::$case(target).boxed_local(),
             ),)+)+]
         }
     };

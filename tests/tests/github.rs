@@ -2,10 +2,10 @@
 //! job, deregister; what GitHub still lists afterwards is removed; and the configuration is nowhere to be found.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::fake_agent::FakeAgent;
-use motorpool_tests::github::{CANARY, GitHubServer};
-use motorpool_tests::serve::{Serve, fresh_dir};
-use motorpool_tests::wait::until;
+use motorpool_ci_tests::fake_github::{FakeGitHub, TOKEN, Trick, said, traces_of_canary};
+use motorpool_tests::fakes::fake_agent::FakeAgent;
+use motorpool_tests::harness::serve::{Serve, fresh_dir};
+use motorpool_tests::harness::wait::until;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ echo "$name" >> STAGE/done
 
 struct Site {
     serve: Serve,
-    github: GitHubServer,
+    github: FakeGitHub,
     stage: PathBuf,
     /// What stands in for the runner program.
     program: String,
@@ -29,10 +29,11 @@ struct Site {
 }
 
 async fn site() -> Result<Site> {
-    let github = GitHubServer::start().await?;
+    let github = FakeGitHub::start().await;
+    github.state().limit = Some((4_321, 4_102_444_800));
     let (dir, stage) = (fresh_dir()?, fresh_dir()?);
     let token = dir.path().join("github-token");
-    std::fs::write(&token, "ghp_for_tests_only")?;
+    std::fs::write(&token, TOKEN)?;
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600))?;
     let program = PROGRAM.replace("STAGE", &stage.path().display().to_string());
     let pools = format!(
@@ -59,7 +60,7 @@ backend = "bare_metal"
 clean = "keep"
 ci = {{ system = "github", scope = "our-org", minimum_version = "2.329.0" }}
 "#,
-        github.url()
+        github.server.url
     );
     let serve = Serve::start_in(dir, &pools, Vec::new())?;
     Ok(Site { serve, github, program, stage: stage.path().to_owned(), _stage: stage })
@@ -120,10 +121,10 @@ async fn register_job_register_again_job_and_deregister() -> Result<()> {
     ensure!(site.serve.api().claim(&claim).await?["state"] == "ready", "the claim lives on");
     site.gets_a_job(&second).await?;
     let third = site.listening(3).await?;
-    ensure!(site.github.made() == 3);
+    ensure!(site.github.state().made == 3);
     site.serve.api().release("gh-42").await?;
     until("GitHub is told to forget the last one", async || {
-        Ok((site.github.removed() == [third.clone()]).then_some(()))
+        Ok((site.github.state().removed == [third.clone()]).then_some(()))
     })
     .await?;
     until("the runner is idle again", async || {
@@ -154,7 +155,7 @@ async fn a_registration_is_taken_back_where_it_was_made_though_its_pool_moved_on
     std::fs::write(site.stage.join(format!("job-of-{first}")), "")?;
     let second = site.listening(2).await?;
     until("GitHub is told to forget the first", async || {
-        Ok((site.github.removed() == [first.clone()]).then_some(()))
+        Ok((site.github.state().removed == [first.clone()]).then_some(()))
     })
     .await?;
     ensure!(site.github.names_in("new-org") == [second.as_str()]);
@@ -164,7 +165,7 @@ async fn a_registration_is_taken_back_where_it_was_made_though_its_pool_moved_on
     ensure!(site.serve.api().put("pools/own", without).await?.status == 200);
     site.serve.api().release("gh-1").await?;
     until("GitHub is told to forget the second", async || {
-        Ok((site.github.removed() == [first.clone(), second.clone()]).then_some(()))
+        Ok((site.github.state().removed == [first.clone(), second.clone()]).then_some(()))
     })
     .await
 }
@@ -181,10 +182,10 @@ async fn a_sweep_removes_ghosts_of_its_own_and_nobody_elses() -> Result<()> {
     let ghosts = [format!("mp-{installation}-r-gone-0.1.1"), format!("mp-{installation}-{runner}.0.1")];
     let others = ["mp-ffffff-r-gone-0.1.1", "laptop", &own];
     for name in ghosts.iter().map(String::as_str).chain(["mp-ffffff-r-gone-0.1.1", "laptop"]) {
-        site.github.has("our-org", name);
+        site.github.has("our-org", name, false);
     }
     site.serve.api().post("refresh?sweep=now", json!({})).await?.expect(200)?;
-    let mut removed = site.github.removed();
+    let mut removed = site.github.state().removed.clone();
     removed.sort();
     let mut expected = ghosts.to_vec();
     expected.sort();
@@ -200,11 +201,11 @@ async fn refuse_17_a_configuration_is_in_no_log_no_command_line_and_no_file() ->
     let site = site().await?;
     site.claim("gh-1").await?;
     let name = site.listening(1).await?;
-    let encoded = base64_of_canary_part();
+    let traces = traces_of_canary();
     for process in std::fs::read_dir("/proc")?.flatten() {
         let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();
-        ensure!(!holds(&line, &encoded), "a command line holds it: {line}");
+        ensure!(!holds(&line, &traces), "a command line holds it: {line}");
     }
     site.gets_a_job(&name).await?;
     site.listening(2).await?;
@@ -214,11 +215,11 @@ async fn refuse_17_a_configuration_is_in_no_log_no_command_line_and_no_file() ->
         Ok(runners.iter().any(|runner| runner["state"] == "idle").then_some(()))
     })
     .await?;
-    ensure!(!holds(&site.serve.log(), &encoded), "serve's log holds it");
+    ensure!(!holds(&site.serve.log(), &traces), "serve's log holds it");
     for file in files_in(&site.serve.data_dir())? {
         let content = String::from_utf8_lossy(&std::fs::read(&file).unwrap_or_default()).into_owned();
-        ensure!(!holds(&content, &encoded), "{} holds it", file.display());
-        ensure!(!content.contains("ghp_for_tests_only"), "{} holds the token for GitHub", file.display());
+        ensure!(!holds(&content, &traces), "{} holds it", file.display());
+        ensure!(!content.contains(TOKEN), "{} holds the token for GitHub", file.display());
     }
     Ok(())
 }
@@ -226,10 +227,11 @@ async fn refuse_17_a_configuration_is_in_no_log_no_command_line_and_no_file() ->
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rate_limit_is_told_to_the_agent_who_asks_once_more_when_it_is_over() -> Result<()> {
     let site = site().await?;
-    site.github.slow_down(4);
+    let refused = said(429, "You have exceeded a secondary rate limit.").with("retry-after", 4);
+    site.github.trick("/generate-jitconfig", Trick::Answer(refused));
     site.claim("gh-1").await?;
     site.listening(1).await?;
-    ensure!(site.github.made() == 1);
+    ensure!(site.github.state().made == 1);
     let metrics = site.serve.api().get("/metrics").await?.expect(200)?;
     let metrics = metrics.as_str().context("no metrics")?;
     let asked: Vec<&str> = metrics.lines().filter(|line| line.contains("/agent/registration")).collect();
@@ -260,26 +262,8 @@ async fn a_program_that_is_too_old_is_shown_and_raises_one_alert() -> Result<()>
     Ok(())
 }
 
-/// What the canary looks like inside of a configuration, twice in base64, whatever stands before it.
-fn base64_of_canary_part() -> Vec<String> {
-    use base64::Engine;
-    let encode = |text: &[u8]| base64::engine::general_purpose::STANDARD.encode(text);
-    let middles = |text: &[u8]| -> Vec<Vec<u8>> {
-        (0..3)
-            .filter_map(|skip| {
-                let part = text.get(skip..)?;
-                let whole = part.get(..part.len() - part.len() % 3)?;
-                Some(encode(whole).into_bytes())
-            })
-            .collect()
-    };
-    let once = middles(CANARY.as_bytes());
-    let twice = once.iter().flat_map(|part| middles(part));
-    once.iter().cloned().chain(twice).filter_map(|part| String::from_utf8(part).ok()).collect()
-}
-
-fn holds(text: &str, encoded: &[String]) -> bool {
-    text.contains(CANARY) || encoded.iter().any(|part| text.contains(part.as_str()))
+fn holds(text: &str, traces: &[String]) -> bool {
+    traces.iter().any(|trace| text.contains(trace.as_str()))
 }
 
 fn files_in(dir: &Path) -> Result<Vec<PathBuf>> {

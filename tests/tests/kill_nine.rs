@@ -5,11 +5,11 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::future::try_join_all;
-use motorpool_tests::api::Api;
-use motorpool_tests::books::{agree, claims, is_open, live, members};
-use motorpool_tests::serve::{ADMIN_TOKEN, Serve};
-use motorpool_tests::story::text;
-use motorpool_tests::wait::{PATIENCE, until};
+use motorpool_tests::harness::api::Api;
+use motorpool_tests::harness::books::{agree, claims, is_open, live, members};
+use motorpool_tests::harness::serve::{ADMIN_TOKEN, Serve};
+use motorpool_tests::harness::story::text;
+use motorpool_tests::harness::wait::{PATIENCE, until};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Pid;

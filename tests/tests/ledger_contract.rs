@@ -8,8 +8,9 @@ use motorpool_control::store::Store;
 use motorpool_ledger::MemoryLedger;
 use motorpool_ledger::dynamodb::{DynamoLedger, create_table_on_aws};
 use motorpool_ledger::sqlite::SqliteLedger;
-use motorpool_tests::contracts::ledger::Opened;
-use motorpool_tests::{emulated_aws, ledger_contract};
+use motorpool_tests::harness::emulated_aws;
+use motorpool_tests::ledger_contract;
+use motorpool_tests::suites::contracts::ledger::Opened;
 
 ledger_contract!(memory, crate::open_memory);
 ledger_contract!(sqlite, crate::open_sqlite);

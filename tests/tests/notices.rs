@@ -3,7 +3,7 @@
 use anyhow::Result;
 use motorpool_control::{Caller, RefusedKind};
 use motorpool_domain::Workflow;
-use motorpool_tests::world::{World, pool};
+use motorpool_tests::harness::world::{World, pool};
 use motorpool_wire::api::{ClaimRequest, ClaimView};
 use serde_json::json;
 use std::time::Duration;

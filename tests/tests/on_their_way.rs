@@ -4,26 +4,15 @@ use anyhow::{Context, Result, ensure};
 use motorpool_control::Caller;
 use motorpool_control::store::{ClaimWrite, Written};
 use motorpool_domain::runner::{RunnerState, StateName};
-use motorpool_domain::{Actor, AuditEntry, RunnerId};
-use motorpool_tests::world::World;
-use motorpool_wire::api::ClaimView;
+use motorpool_domain::samples;
+use motorpool_tests::harness::world::{World, members};
 use serde_json::json;
-
-fn members(claim: &ClaimView) -> Vec<RunnerId> {
-    claim.runners.iter().map(|runner| runner.runner.clone()).collect()
-}
-
-async fn release(world: &World, workflow: &str) -> Result<()> {
-    let request = serde_json::from_value(json!({"workflow": workflow}))?;
-    world.control.release(&Caller::Operator, request).await?;
-    Ok(())
-}
 
 #[tokio::test]
 async fn a_cancelled_workflows_machines_go_to_the_one_begun_anew() -> Result<()> {
     let world = World::new(json!({})).await?;
     let cancelled = world.provision("gh-1.1", 3).await?;
-    release(&world, "gh-1.1").await?;
+    world.release("gh-1.1").await?;
     let anew = world.provision("gh-1.2", 2).await?;
     ensure!(world.machines.there().len() == 3, "another was launched: {:?}", world.machines.there());
     let before = members(&cancelled);
@@ -47,7 +36,7 @@ async fn a_cancelled_workflows_machines_go_to_the_one_begun_anew() -> Result<()>
 async fn what_is_lacking_beside_them_is_launched() -> Result<()> {
     let world = World::new(json!({})).await?;
     world.provision("gh-1", 1).await?;
-    release(&world, "gh-1").await?;
+    world.release("gh-1").await?;
     let next = world.provision("gh-2", 3).await?;
     ensure!(next.runners.len() == 3 && world.machines.there().len() == 3, "{next:?}");
     world.agents_work().await?;
@@ -62,7 +51,7 @@ async fn who_waits_at_the_maximum_has_them_at_once() -> Result<()> {
     world.provision("gh-1", 2).await?;
     let waits = world.provision("gh-2", 2).await?;
     ensure!(waits.runners.is_empty(), "{waits:?}");
-    release(&world, "gh-1").await?;
+    world.release("gh-1").await?;
     let served = world.store.claim(&waits.claim).await?.context("the claim")?;
     ensure!(served.short() == 0, "{served:?}");
     ensure!(world.used().await? == 2 && world.machines.there().len() == 2);
@@ -83,7 +72,7 @@ async fn so_has_one_that_was_to_replace_a_lost_runner_of_a_ready_claim() -> Resu
     ensure!(replaced.state == "ready" && replaced.runners.len() == 2, "{replaced:?}");
     let waits = world.provision("gh-2", 1).await?;
     ensure!(waits.runners.is_empty(), "{waits:?}");
-    release(&world, "gh-1").await?;
+    world.release("gh-1").await?;
     let served = world.store.claim(&waits.claim).await?.context("the claim")?;
     ensure!(served.short() == 0, "{served:?}");
     Ok(())
@@ -97,14 +86,7 @@ async fn refresh_brings_who_waits_to_what_is_on_its_way() -> Result<()> {
     let waits = world.provision("gh-2", 1).await?;
     let ends = world.store.claim(&first.claim).await?.context("the claim")?;
     let over = ends.failed("its wait is over", world.now());
-    let entry = AuditEntry {
-        at: world.now(),
-        who: Actor::Control,
-        what: "ended".to_owned(),
-        from: None,
-        to: None,
-        why: "its wait is over".to_owned(),
-    };
+    let entry = samples::entry(world.now(), "ended");
     let write = ClaimWrite { before: &ends, after: &over, entry: &entry };
     ensure!(world.store.write_claim(write).await? == Written::Done);
     world.refresh().await?;
@@ -135,7 +117,7 @@ async fn inv_13_one_that_had_joined_for_another_claim_is_cleaned_first() -> Resu
     let joined = members(&first).first().context("a runner")?.clone();
     world.agent_syncs(&joined).await?;
     ensure!(world.runner(&joined).await?.state.name() == StateName::Created, "it is further already");
-    release(&world, "gh-1").await?;
+    world.release("gh-1").await?;
     let next = world.provision("gh-2", 1).await?;
     ensure!(!members(&next).contains(&joined), "{next:?}");
     world.agent_syncs(&joined).await?;

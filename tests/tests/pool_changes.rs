@@ -7,20 +7,18 @@ use futures_util::future::BoxFuture;
 use motorpool_control::ports::backend::{
     Backend, BackendError, Backends, LaunchError, LaunchOrder, Machine, OwnedMachines,
 };
-use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::ports::clock::Clock;
-use motorpool_control::ports::doorbell::NoDoorbell;
-use motorpool_control::ports::entropy::SeededEntropy;
 use motorpool_control::ports::ledger::LedgerError;
 use motorpool_control::store::{ClaimWrite, Deleted, PoolWrite, RunnerWrite, Store, Written};
-use motorpool_control::{Caller, Control, Parts, RefusedKind, ServerSecret, Settings, SweepWish};
+use motorpool_control::{Caller, Control, Parts, RefusedKind, SweepWish};
 use motorpool_domain::ladder::CapacityOption;
 use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::pool::{BackendKind, Pool, Rules};
 use motorpool_domain::runner::{Decision, Presence, Removal, Runner, RunnerEvent, decide};
 use motorpool_domain::spec::{Spec, Want};
-use motorpool_domain::{Actor, AuditEntry, Owner, PoolName, Timestamp, Workflow};
-use motorpool_tests::world::{TurnedClock, World, pool};
+use motorpool_domain::{Owner, PoolName, Timestamp, Workflow, samples};
+use motorpool_tests::fakes::turned_clock::TurnedClock;
+use motorpool_tests::harness::world::{World, pool};
 use motorpool_wire::api::{ClaimView, ProvisionRequest};
 use motorpool_wire::pool_settings::PoolSettings;
 use serde_json::json;
@@ -150,7 +148,7 @@ async fn a_ready_claim_whose_pool_was_deleted_ends_and_lets_go() -> Result<()> {
         if ends_first {
             let before = world.store.claim(&claim.claim).await?.context("the claim")?;
             let after = before.released("released, and then the power went", world.now());
-            let entry = entry(&world);
+            let entry = samples::entry(world.now(), "a test");
             let write = ClaimWrite { before: &before, after: &after, entry: &entry };
             ensure!(world.store.write_claim(write).await? == Written::Done);
         }
@@ -158,7 +156,7 @@ async fn a_ready_claim_whose_pool_was_deleted_ends_and_lets_go() -> Result<()> {
         let Decision::Change(gone) = decide(&before, &RunnerEvent::ProviderGone, &rules, world.now()) else {
             anyhow::bail!("it is not gone: {before:?}");
         };
-        let entry = entry(&world);
+        let entry = samples::entry(world.now(), "a test");
         let write = RunnerWrite { before: &before, after: &gone.after, look_at: None, entry: &entry };
         ensure!(world.store.write_runner(write).await? == Written::Done);
         ensure!(delete(&world.store, &pool()?).await? == Deleted::Done);
@@ -170,17 +168,6 @@ async fn a_ready_claim_whose_pool_was_deleted_ends_and_lets_go() -> Result<()> {
         ensure!(world.refresh().await?.examined == 0, "something is due still");
     }
     Ok(())
-}
-
-fn entry(world: &World) -> AuditEntry {
-    AuditEntry {
-        at: world.now(),
-        who: Actor::Control,
-        what: "a test".to_owned(),
-        from: None,
-        to: None,
-        why: "a test".to_owned(),
-    }
 }
 
 /// The pool goes between the moment in which a launch was decided on and the moment in which its intents are written.
@@ -361,22 +348,8 @@ fn control_over(world: &World, local: Arc<dyn Backend>) -> Control {
 
 /// Another control plane on the same books.
 fn control_with(world: &World, local: Arc<dyn Backend>, clock: Arc<dyn Clock>) -> Control {
-    Control::new(Parts {
-        ledger: Arc::clone(&world.ledger),
-        queue: Arc::clone(&world.queue),
-        backends: Backends::default()
-            .with(BackendKind::Local, local)
-            .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
-        ci: CiSystems::default(),
-        clock,
-        entropy: Arc::new(SeededEntropy::new(2)),
-        doorbell: Arc::new(NoDoorbell),
-        secret: ServerSecret::new(b"for tests"),
-        settings: Settings {
-            refresh: Duration::from_secs(30),
-            sweep: Duration::from_secs(300),
-            resource_classes: BTreeMap::new(),
-            host: HOST,
-        },
-    })
+    let backends = Backends::default()
+        .with(BackendKind::Local, local)
+        .with(BackendKind::BareMetal, Arc::new(OwnedMachines));
+    Control::new(Parts { backends, clock, ..world.parts() })
 }

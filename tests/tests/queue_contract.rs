@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use motorpool_control::ports::queue::{Queue, QueueName};
 use motorpool_queues::{InProcessQueue, SqsQueues};
-use motorpool_tests::{emulated_aws, queue_contract};
+use motorpool_tests::harness::emulated_aws;
+use motorpool_tests::queue_contract;
 
 queue_contract!(in_process, crate::open_in_process);
 queue_contract!(sqs, crate::open_sqs);

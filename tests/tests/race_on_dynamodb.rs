@@ -9,11 +9,11 @@ use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::runner::RunnerState;
 use motorpool_domain::{ClaimId, RunnerId};
 use motorpool_ledger::dynamodb::{DynamoLedger, create_table_on_aws};
-use motorpool_tests::contracts::ledger::fixtures::{
+use motorpool_tests::harness::emulated_aws;
+use motorpool_tests::suites::contracts::ledger::fixtures::{
     Shared, claim_id, launched, moved, must_write, opened, read, read_claim, runner_id, take, taking,
 };
-use motorpool_tests::contracts::ledger::fresh_table;
-use motorpool_tests::emulated_aws;
+use motorpool_tests::suites::contracts::ledger::fresh_table;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::process::Stdio;

@@ -2,7 +2,7 @@
 //! `UPDATE=1 cargo test -p motorpool-tests --test readme` writes the transcript anew.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::serve::binary;
+use motorpool_tests::harness::serve::binary;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};

@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::future::join_all;
-use motorpool_tests::api::Api;
-use motorpool_tests::black_box::{METAL, SMALL, Target};
-use motorpool_tests::serve::{ADMIN_TOKEN, Serve, binary, fresh_dir};
-use motorpool_tests::wait::{PATIENCE, until};
+use motorpool_tests::harness::api::Api;
+use motorpool_tests::harness::serve::{ADMIN_TOKEN, Serve, binary, fresh_dir};
+use motorpool_tests::harness::wait::{PATIENCE, until};
+use motorpool_tests::suites::black_box::{METAL, SMALL, Target};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -5,11 +5,11 @@
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::join_all;
-use motorpool_tests::api::Api;
-use motorpool_tests::books::{agree, claims, holders, is_open, live, members, never_more_than};
-use motorpool_tests::serve::Serve;
-use motorpool_tests::story::text;
-use motorpool_tests::wait::until;
+use motorpool_tests::harness::api::Api;
+use motorpool_tests::harness::books::{agree, claims, holders, is_open, live, members, never_more_than};
+use motorpool_tests::harness::serve::Serve;
+use motorpool_tests::harness::story::text;
+use motorpool_tests::harness::wait::until;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

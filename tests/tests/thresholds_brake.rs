@@ -1,10 +1,10 @@
 //! fault_20: when most heartbeats vanish at once, or the control plane itself was away, nobody is reaped for silence.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::api::Api;
-use motorpool_tests::serve::Serve;
-use motorpool_tests::story::{idle, refreshed_until, state};
-use motorpool_tests::wait::until;
+use motorpool_tests::harness::api::Api;
+use motorpool_tests::harness::serve::Serve;
+use motorpool_tests::harness::story::{idle, refreshed_until, state};
+use motorpool_tests::harness::wait::until;
 use rustix::process::Signal;
 
 /// Refresh comes by hand alone: between two passes of the ticker lies an hour.

@@ -2,13 +2,13 @@
 //! agents are scripted: they are silent when the test is. Every pass of refresh is one that the test asked for.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::api::Api;
-use motorpool_tests::fake_agent::{FakeAgent, register, secret_of};
-use motorpool_tests::serve::Serve;
-use motorpool_tests::story::{
+use motorpool_tests::fakes::fake_agent::{FakeAgent, register, secret_of};
+use motorpool_tests::harness::api::Api;
+use motorpool_tests::harness::serve::Serve;
+use motorpool_tests::harness::story::{
     audit, must_have_stepped, refreshed_to, refreshed_until, state, steps_by_refresh, text, used,
 };
-use motorpool_tests::wait::until;
+use motorpool_tests::harness::wait::until;
 use serde_json::{Value, json};
 
 /// One pool `p` of the operator's own machines with short heartbeats, and what the test adds to it.

@@ -2,12 +2,12 @@
 //! is given back, and no process is left. `refresh_seconds` is an hour: every pass here is one that the test asked for.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::serve::Serve;
-use motorpool_tests::story::{
+use motorpool_tests::harness::serve::Serve;
+use motorpool_tests::harness::story::{
     audit, comes_to, idle, must_be_gone, must_have_ended, must_have_stepped, ready, refreshed_to,
     refreshed_until, state, steps_by_refresh, text, used,
 };
-use motorpool_tests::wait::until;
+use motorpool_tests::harness::wait::until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! TLS from files: the operator's command and the local runners reach a serve that speaks nothing else.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::serve::{ADMIN_TOKEN, Serve, binary, fresh_dir};
-use motorpool_tests::wait::PATIENCE;
+use motorpool_tests::harness::serve::{ADMIN_TOKEN, Serve, binary, fresh_dir};
+use motorpool_tests::harness::wait::PATIENCE;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
 use std::ffi::OsString;

@@ -2,11 +2,11 @@
 //! touches a machine of another host, and whoever is killed leaves no work undone.
 
 use anyhow::{Context, Result, ensure};
-use motorpool_tests::api::Api;
-use motorpool_tests::books;
-use motorpool_tests::functions_target::{Functions, SharedLedger};
-use motorpool_tests::serve::Serve;
-use motorpool_tests::wait::until;
+use motorpool_tests::harness::api::Api;
+use motorpool_tests::harness::books;
+use motorpool_tests::harness::functions_target::{Functions, SharedLedger};
+use motorpool_tests::harness::serve::Serve;
+use motorpool_tests::harness::wait::until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

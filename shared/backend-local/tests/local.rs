@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use anyhow::{Context, Result, bail, ensure};
 use host::{
     Host, SECRET, SITE, ended, eventually, exists, launch, launch_outcome, marked, pid_in, provider_id,
-    runner, runs,
+    ready, runner, running, runs,
 };
 use motorpool_backend_local::{LocalBackend, LocalConfig};
 use motorpool_control::ports::backend::{Backend, LaunchError, Machine};
@@ -19,9 +19,7 @@ use rustix::process::{Signal, getpgid, kill_process};
 
 #[tokio::test]
 async fn launching_twice_makes_one_process_and_repeats_the_answer() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let runner = runner("small")?;
+    let (host, backend, runner) = ready("polite")?;
     let (first, second) = tokio::join!(launch(&backend, &runner), launch(&backend, &runner));
     let pid = host.agent(&runner).await?;
     let third = launch(&backend, &runner).await?;
@@ -37,11 +35,7 @@ async fn launching_twice_makes_one_process_and_repeats_the_answer() -> Result<()
 
 #[tokio::test]
 async fn the_agent_is_told_all_and_nothing_of_ours() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let runner = runner("small")?;
-    launch(&backend, &runner).await?;
-    host.agent(&runner).await?;
+    let (host, backend, runner, _) = running("polite").await?;
     let dir = host.dir(&runner);
     let log = fs::read_to_string(dir.join("agent.log"))?;
     let arguments = format!(
@@ -70,11 +64,7 @@ fn refuse_17_a_token_in_our_environment_does_not_reach_the_agent() -> Result<()>
 
 #[tokio::test]
 async fn refuse_20_others_can_read_neither_directory_nor_files() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let runner = runner("small")?;
-    launch(&backend, &runner).await?;
-    host.agent(&runner).await?;
+    let (host, backend, runner, _) = running("polite").await?;
     let dir = host.dir(&runner);
     for (path, expected) in [
         (host.root(), 0o700),
@@ -91,9 +81,7 @@ async fn refuse_20_others_can_read_neither_directory_nor_files() -> Result<()> {
 
 #[tokio::test]
 async fn a_killed_agent_is_gone_and_no_zombie_and_may_be_launched_again() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let runner = runner("small")?;
+    let (host, backend, runner) = ready("polite")?;
     ensure!(backend.describe(&runner).await? == Presence::Gone, "nothing was launched yet");
     launch(&backend, &runner).await?;
     ensure!(backend.describe(&runner).await? == Presence::There, "it starts");
@@ -110,11 +98,7 @@ async fn a_killed_agent_is_gone_and_no_zombie_and_may_be_launched_again() -> Res
 
 #[tokio::test]
 async fn an_agent_that_ends_when_asked_is_gone() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let runner = runner("small")?;
-    launch(&backend, &runner).await?;
-    let pid = host.agent(&runner).await?;
+    let (host, backend, runner, pid) = running("polite").await?;
     ended(&backend, &runner).await?;
     ensure!(!exists(pid));
     ensure!(!host.dir(&runner).exists(), "its directory goes with it");
@@ -123,11 +107,7 @@ async fn an_agent_that_ends_when_asked_is_gone() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_ignores_sigterm_is_ended() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("stubborn");
-    let runner = runner("small")?;
-    launch(&backend, &runner).await?;
-    let pid = host.agent(&runner).await?;
+    let (_host, backend, runner, pid) = running("stubborn").await?;
     ended(&backend, &runner).await?;
     ensure!(!exists(pid));
     Ok(())
@@ -135,11 +115,7 @@ async fn an_agent_that_ignores_sigterm_is_ended() -> Result<()> {
 
 #[tokio::test]
 async fn a_stopped_agent_is_there_and_is_ended() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let runner = runner("small")?;
-    launch(&backend, &runner).await?;
-    let pid = host.agent(&runner).await?;
+    let (_host, backend, runner, pid) = running("polite").await?;
     kill_process(pid, Signal::STOP)?;
     ensure!(backend.describe(&runner).await? == Presence::There, "it only stands still");
     ended(&backend, &runner).await?;
@@ -149,9 +125,7 @@ async fn a_stopped_agent_is_there_and_is_ended() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_has_no_lock_yet_is_there_and_is_ended() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("slow");
-    let runner = runner("small")?;
+    let (host, backend, runner) = ready("slow")?;
     launch(&backend, &runner).await?;
     ensure!(backend.describe(&runner).await? == Presence::There);
     ended(&backend, &runner).await?;
@@ -192,11 +166,7 @@ fn fault_21_an_agent_outlives_who_started_it_and_is_known_to_the_next() -> Resul
 
 #[tokio::test]
 async fn nobody_is_left_behind() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("supervising");
-    let runner = runner("small")?;
-    launch(&backend, &runner).await?;
-    let agent = host.agent(&runner).await?;
+    let (host, backend, runner, agent) = running("supervising").await?;
     let dir = host.dir(&runner);
     let (supervisor, work) = (pid_in(&dir.join("supervisor"))?, pid_in(&dir.join("work-process"))?);
     ensure!(exists(supervisor) && exists(work));
@@ -210,9 +180,7 @@ async fn nobody_is_left_behind() -> Result<()> {
 
 #[tokio::test]
 async fn a_stale_number_in_a_lock_kills_no_stranger() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("stubborn");
-    let runner = runner("small")?;
+    let (host, backend, runner) = ready("stubborn")?;
     let mut stranger = tokio::process::Command::new("sleep").arg("120").kill_on_drop(true).spawn()?;
     launch(&backend, &runner).await?;
     let agent = host.agent(&runner).await?;
@@ -256,11 +224,7 @@ async fn the_inventory_lists_a_pools_machines_running_or_not_and_discard_ends_th
 
 #[tokio::test]
 async fn a_machine_of_another_site_is_unknown_and_left_alone() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let here = runner("small")?;
-    launch(&backend, &here).await?;
-    let pid = host.agent(&here).await?;
+    let (_host, backend, here, pid) = running("polite").await?;
     // Two hosts launched one intent, and the other's answer was noted.
     let there = Runner { provider_id: Some(provider_id("there", &here.id)), ..here.clone() };
     ensure!(backend.answers_for(&here) && !backend.answers_for(&there));
@@ -314,9 +278,7 @@ async fn a_launch_is_refused_when_the_program_is_missing_or_no_program() -> Resu
 
 #[tokio::test]
 async fn a_launch_that_may_succeed_later_is_unconfirmed() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let runner = runner("small")?;
+    let (host, backend, runner) = ready("polite")?;
     fs::create_dir(host.root.path().join("data"))?;
     fs::write(host.root(), "a file where the directory should be")?;
     match launch_outcome(&backend, &runner).await? {
@@ -330,11 +292,7 @@ async fn a_launch_that_may_succeed_later_is_unconfirmed() -> Result<()> {
 
 #[tokio::test]
 async fn a_directory_that_its_owner_may_not_change_goes_too() -> Result<()> {
-    let host = Host::new()?;
-    let backend = host.backend("polite");
-    let runner = runner("small")?;
-    launch(&backend, &runner).await?;
-    host.agent(&runner).await?;
+    let (host, backend, runner, _) = running("polite").await?;
     let cache = host.dir(&runner).join("work/cache");
     fs::create_dir_all(cache.join("module"))?;
     fs::write(cache.join("module/file"), "")?;

@@ -227,8 +227,7 @@ mod tests {
     use crate::spec::Spec;
 
     fn rung(instance_type: &str, zone: &str, usage: Usage) -> CapacityOption {
-        let offer =
-            Offer { instance_type: instance_type.to_owned(), usage, spec: Spec { cpu: 2, memory_mb: 4_096 } };
+        let offer = Offer { instance_type: instance_type.to_owned(), usage, ..crate::samples::offer() };
         CapacityOption { offer, zone: Some(zone.to_owned()), hourly: None }
     }
 

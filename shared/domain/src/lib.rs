@@ -10,6 +10,8 @@ pub mod pool;
 pub mod record;
 pub mod refresh;
 pub mod runner;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
 pub mod spec;
 pub mod time;
 

@@ -179,11 +179,7 @@ mod tests {
     use super::*;
 
     fn offer(instance_type: &str) -> Offer {
-        Offer {
-            instance_type: instance_type.to_owned(),
-            usage: Usage::Spot,
-            spec: Spec { cpu: 2, memory_mb: 4096 },
-        }
+        Offer { instance_type: instance_type.to_owned(), usage: Usage::Spot, ..crate::samples::offer() }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::pools;
 use crate::report;
 use crate::samples::{Samples, ms, per_second, ratio};
 use anyhow::{Result, ensure};
-use motorpool_tests::api::Api;
+use motorpool_tests::harness::api::Api;
 use serde_json::json;
 use std::time::Duration;
 use tokio::task::JoinSet;

@@ -1,5 +1,8 @@
-//! What the tests over API descriptions share: where the servers are, and proof that they do reject. They know what fits a description,
-//! and nothing of behaviour: that is in `shared/ci/tests`.
+//! What the tests of the CI systems share: the fake GitHub, and servers over API descriptions, with proof that they do reject. Those know
+//! what fits a description, and nothing of behaviour: that is in `shared/ci/tests`. Our clients are not known here, only to the tests.
+
+pub mod fake_github;
+pub mod server;
 
 use motorpool_control::ports::ci::RegistrationOrder;
 use motorpool_domain::Label;
@@ -16,16 +19,16 @@ pub fn server(variable: &str) -> String {
 }
 
 pub fn binding(system: CiSystem, scope: &str) -> CiBinding {
-    let labels = vec!["gpu".to_owned(), "x64".to_owned()];
-    CiBinding { system, scope: scope.to_owned(), group_id: 1, labels, minimum_version: None }
+    let labels = vec!["gpu".to_owned()];
+    CiBinding { system, scope: scope.to_owned(), group_id: 3, labels, minimum_version: None }
 }
 
 pub fn label() -> Label {
-    Label::parse("motorpool-c-0f9k2m4p").expect("a label")
+    Label::parse("motorpool-c-1").expect("a label")
 }
 
-pub fn order<'a>(binding: &'a CiBinding, label: &'a Label) -> RegistrationOrder<'a> {
-    RegistrationOrder { binding, name: "mp-ab12cd-r-0f9k2m4p-0.1.0", label, workflow: "gh-123.2" }
+pub fn order<'a>(binding: &'a CiBinding, name: &'a str, label: &'a Label) -> RegistrationOrder<'a> {
+    RegistrationOrder { binding, name, label, workflow: "gh-123.2" }
 }
 
 /// What a server answers to a request that is not one of our client's.

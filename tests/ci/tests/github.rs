@@ -1,6 +1,7 @@
 //! Every operation that the client uses, asked of Prism over GitHub's own API description, which rejects what does not fit.
 
 use motorpool_ci::{Credentials, GitHub, GitHubConfig};
+use motorpool_ci_tests::fake_github::PKCS8;
 use motorpool_ci_tests::{ask, binding, label, order, server};
 use motorpool_control::ports::ci::{Ci, CiError};
 use motorpool_domain::ci::CiSystem;
@@ -8,7 +9,6 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 
 const API: &str = "MOTORPOOL_GITHUB_API";
-const KEY: &str = include_str!("../../../shared/ci/tests/keys/for-tests-only.pkcs8.pem");
 
 fn client(credentials: Credentials) -> GitHub {
     let config = GitHubConfig { api_url: server(API), ..GitHubConfig::new(credentials) };
@@ -16,7 +16,7 @@ fn client(credentials: Credentials) -> GitHub {
 }
 
 fn app() -> GitHub {
-    client(Credentials::App { app_id: 1, private_key: KEY.into(), installation_id: None })
+    client(Credentials::App { app_id: 1, private_key: PKCS8.into(), installation_id: None })
 }
 
 fn token() -> GitHub {
@@ -34,7 +34,8 @@ async fn every_request_fits_githubs_description() {
         (token(), "enterprises/big"),
     ] {
         let (binding, label) = (binding(CiSystem::GitHub, scope), label());
-        let registered = client.register(&order(&binding, &label)).await.expect(scope);
+        let registered =
+            client.register(&order(&binding, "mp-ab12cd-r-0f9k2m4p-0.1.0", &label)).await.expect(scope);
         assert!(registered.id.parse::<u64>().is_ok(), "{scope}: the answer's own id");
         assert!(!registered.secret.expose_secret().is_empty(), "{scope}");
         let listed = client.list(&binding.scope, "").await.expect(scope);

@@ -20,7 +20,8 @@ async fn every_request_fits_gitlabs_description() {
     let client = client();
     for scope in ["instance", "groups/7", "projects/8"] {
         let (binding, label) = (binding(CiSystem::GitLab, scope), label());
-        let registered = client.register(&order(&binding, &label)).await.expect(scope);
+        let registered =
+            client.register(&order(&binding, "mp-ab12cd-r-0f9k2m4p-0.1.0", &label)).await.expect(scope);
         assert!(registered.secret.expose_secret().starts_with("glrt-"), "{scope}");
         let listed = client.list(&binding.scope, "mp-").await.expect(scope);
         assert!(listed.iter().any(|runner| runner.busy), "{scope}: the description's own example is at work");

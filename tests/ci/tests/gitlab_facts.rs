@@ -32,26 +32,14 @@ POST /api/v4/user/runners
     403
 GET /api/v4/runners/all
     query scope: string, of specific shared instance_type group_type project_type active paused online offline never_contacted stale
-    query type: string, of instance_type group_type project_type
-    query paused: boolean
-    query status: string, of active paused online offline never_contacted stale
-    query tag_list: array of string
-    query version_prefix: string
-    query page: integer
-    query per_page: integer
+    query FILTERS
     200 object
     200 RUNNER
     400
     401
 GET /api/v4/groups/{id}/runners
     path id: string, required
-    query type: string, of instance_type group_type project_type
-    query paused: boolean
-    query status: string, of active paused online offline never_contacted stale
-    query tag_list: array of string
-    query version_prefix: string
-    query page: integer
-    query per_page: integer
+    query FILTERS
     200 object
     200 RUNNER
     400
@@ -60,13 +48,7 @@ GET /api/v4/groups/{id}/runners
 GET /api/v4/projects/{id}/runners
     path id: string or integer, required
     query scope: string, of specific shared instance_type group_type project_type active paused online offline never_contacted stale
-    query type: string, of instance_type group_type project_type
-    query paused: boolean
-    query status: string, of active paused online offline never_contacted stale
-    query tag_list: array of string
-    query version_prefix: string
-    query page: integer
-    query per_page: integer
+    query FILTERS
     200 object
     200 RUNNER
     400
@@ -98,6 +80,17 @@ const RUNNER: [&str; 13] = [
     "created_at: string date-time",
     "status: string",
     "job_execution_status: string, of active idle",
+];
+
+/// How lists of them can be asked for: `FILTERS` above.
+const FILTERS: [&str; 7] = [
+    "type: string, of instance_type group_type project_type",
+    "paused: boolean",
+    "status: string, of active paused online offline never_contacted stale",
+    "tag_list: array of string",
+    "version_prefix: string",
+    "page: integer",
+    "per_page: integer",
 ];
 
 /// Where ours is otherwise: in which operation, what it has instead of what, and why.
@@ -158,8 +151,9 @@ fn theirs() -> Facts {
             continue;
         };
         let facts = all.entry(operation.clone()).or_default();
-        match fact.strip_suffix("RUNNER") {
-            Some(status) => facts.extend(RUNNER.map(|field| format!("{status}{field}"))),
+        let many = [("RUNNER", &RUNNER[..]), ("FILTERS", &FILTERS)];
+        match many.into_iter().find_map(|(name, fields)| Some((fact.strip_suffix(name)?, fields))) {
+            Some((of, fields)) => facts.extend(fields.iter().map(|field| format!("{of}{field}"))),
             None => assert!(facts.insert(fact.to_owned()), "{operation} has {fact:?} twice"),
         }
     }

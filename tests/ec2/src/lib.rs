@@ -7,4 +7,4 @@ pub mod samples;
 pub mod stage;
 
 pub use fake::{CallPoint, FakeEc2, FakeSettings, Lagged, Loss, Side, State};
-pub use motorpool_tests::world::TurnedClock;
+pub use motorpool_tests::fakes::turned_clock::TurnedClock;

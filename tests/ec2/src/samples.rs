@@ -3,14 +3,12 @@
 use crate::fake::catalogue::{IMAGE, SECURITY_GROUP, SUBNETS};
 use motorpool_control::ports::backend::{LaunchOrder, Machine, Ordered};
 use motorpool_domain::ladder::{AskedBy, CapacityOption, LaunchCall};
-use motorpool_domain::pool::{
-    Architecture, BackendKind, Clean, Commands, Dispatch, Ec2Rules, Limits, Pool, Rules, Source,
-};
+use motorpool_domain::pool::{Architecture, BackendKind, Clean, Ec2Rules, Pool, Rules};
 use motorpool_domain::runner::{NewRunner, Runner, RunnerState};
-use motorpool_domain::spec::{Offer, Spec, TypeGlobs, Usage};
-use motorpool_domain::{ClaimId, Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp, Workflow};
+use motorpool_domain::samples;
+use motorpool_domain::spec::{Offer, TypeGlobs, Usage};
+use motorpool_domain::{ClaimId, LaunchId, RunnerId, Timestamp, Workflow};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What a pool on the fake is made of: `c* m*`, x86_64, a subnet in each zone.
 pub fn ec2_rules() -> Ec2Rules {
@@ -31,23 +29,9 @@ pub fn ec2_rules() -> Ec2Rules {
 
 /// A pool for two CPUs and 4 GB, by claims, of machines that are replaced.
 pub fn pool(name: &str, usage: Usage, max: u32, ec2: Ec2Rules) -> Pool {
-    Pool {
-        name: PoolName::parse(name).expect("a pool's name"),
-        source: Source::Api,
-        retired: false,
-        rules: Rules {
-            backend: BackendKind::Ec2,
-            dispatch: Dispatch::Claim,
-            clean: Clean::Replace,
-            max,
-            min_idle: 0,
-            limits: Limits::default(),
-            offer: Offer { instance_type: "ec2".to_owned(), usage, spec: Spec { cpu: 2, memory_mb: 4_096 } },
-            commands: Commands::default(),
-            ec2: Some(ec2),
-            ci: None,
-        },
-    }
+    let offer = Offer { instance_type: "ec2".to_owned(), usage, ..samples::offer() };
+    let (backend, clean) = (BackendKind::Ec2, Clean::Replace);
+    samples::pool(name, Rules { backend, clean, max, offer, ec2: Some(ec2), ..samples::rules() })
 }
 
 pub fn launch_id(word: &str) -> LaunchId {
@@ -81,16 +65,11 @@ pub fn runner(
     now: Timestamp,
 ) -> Runner {
     let new = NewRunner {
-        id: RunnerId::of_launch(launch, index),
         pool: pool.name.clone(),
         launch: launch.clone(),
         index,
         offer: pool.rules.offer.clone(),
-        kept: false,
-        hold: None,
-        epoch: Epoch::FIRST,
-        threshold: Threshold::in_(Duration::from_secs(600), now),
-        attempt: None,
+        ..samples::new_runner(RunnerId::of_launch(launch, index).as_str(), now)
     };
     let mut runner = Runner::intent(new, now);
     if let Some(machine) = machine {

@@ -11,7 +11,7 @@ use motorpool_domain::runner::Presence;
 use motorpool_domain::spec::{Usage, Want};
 use motorpool_ec2_tests::moto::{self, Place, asked, texts, user_data};
 use motorpool_ec2_tests::samples::{attempt, ec2_rules, launch_id, order, pool, runner, terminating};
-use motorpool_tests::emulated_aws::fresh_name;
+use motorpool_tests::harness::emulated_aws::fresh_name;
 use std::sync::Arc;
 
 /// An installation of its own on the moto that all tests share, with a pool in its default network.

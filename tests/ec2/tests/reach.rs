@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result, ensure};
 use motorpool_ec2_tests::moto::{self, Place};
-use motorpool_tests::serve::{Serve, fresh_dir};
-use motorpool_tests::wait::until;
+use motorpool_tests::harness::serve::{Serve, fresh_dir};
+use motorpool_tests::harness::wait::until;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use reqwest::{Certificate, Client, Url};
 use serde_json::{Value, json};

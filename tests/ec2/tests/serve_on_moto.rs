@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use motorpool_ec2_tests::moto::{self, Place, asked, texts, user_data};
-use motorpool_tests::fake_agent::FakeAgent;
-use motorpool_tests::serve::{ADMIN_TOKEN, Serve, binary};
-use motorpool_tests::wait::until;
+use motorpool_tests::fakes::fake_agent::FakeAgent;
+use motorpool_tests::harness::serve::{ADMIN_TOKEN, Serve, binary};
+use motorpool_tests::harness::wait::until;
 use serde_json::{Value, json};
 use std::process::Command;
 

@@ -1,5 +1,6 @@
 //! A CI system like GitHub: it knows registered runners by name, gives each one job, and forgets it after that. It is down now and then, and loses
-//! answers. What it lists is the truth that registrations are held against.
+//! answers. What it lists is the truth that registrations are held against. It stands apart from the fake GitHub of `tests/ci` since it
+//! answers at the port, in the simulator's own time, where that speaks HTTP.
 
 use super::faults::Fault;
 use super::gate::{Gate, Side, Toward};

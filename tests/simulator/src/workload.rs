@@ -75,12 +75,17 @@ impl Work {
             repeats: if chance.hits(5_000) { 5_000 } else { 500 },
             attempts: u32::from(chance.hits(2_500)),
         };
+        let count = if idle_only { 1 } else { u32::try_from(chance.between(1, u64::from(most) + 1)).ok()? };
+        Self::of(index, identity, pool, count, manner)
+    }
+
+    fn of(index: usize, identity: Identity, pool: PoolName, count: u32, manner: Manner) -> Option<Self> {
         Some(Self {
             index,
             identity,
             workflow: Workflow::parse(format!("wf-{index}")).ok()?,
             pool,
-            count: if idle_only { 1 } else { u32::try_from(chance.between(1, u64::from(most) + 1)).ok()? },
+            count,
             manner,
             step: Step::Asks,
             claim: None,
@@ -102,21 +107,8 @@ impl Work {
             repeats: 2_000,
             attempts: 0,
         };
-        Some(Self {
-            index,
-            identity: Identity::Operator,
-            workflow: Workflow::parse(format!("wf-{index}")).ok()?,
-            pool: pool.clone(),
-            count,
-            manner,
-            step: Step::Asks,
-            claim: None,
-            settled_rev: None,
-            again: 0,
-            in_the_calm: true,
-            served: false,
-            refused: None,
-        })
+        let calm = Self::of(index, Identity::Operator, pool.clone(), count, manner)?;
+        Some(Self { in_the_calm: true, ..calm })
     }
 
     pub(crate) fn workflow(&self) -> &Workflow {

@@ -9,10 +9,9 @@ use anyhow::{Context, Result, ensure};
 use motorpool_backend_local::{LocalBackend, LocalConfig};
 use motorpool_control::ports::backend::{Backend, LaunchError, LaunchOrder, Machine, Ordered};
 use motorpool_domain::ladder::{CapacityOption, LaunchCall};
-use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
 use motorpool_domain::runner::{NewRunner, Presence, Runner};
-use motorpool_domain::spec::{Offer, Spec, Usage};
-use motorpool_domain::{Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp};
+use motorpool_domain::samples;
+use motorpool_domain::{LaunchId, PoolName, RunnerId, Timestamp};
 use rustix::process::Pid;
 use tempfile::TempDir;
 
@@ -69,12 +68,27 @@ impl Host {
     }
 }
 
+/// A host, its backend for agents of this manner, and a runner that it could launch.
+pub(crate) fn ready(manner: &str) -> Result<(Host, LocalBackend, Runner)> {
+    let host = Host::new()?;
+    let backend = host.backend(manner);
+    Ok((host, backend, runner("small")?))
+}
+
+/// The same once the runner is launched, and its agent's process.
+pub(crate) async fn running(manner: &str) -> Result<(Host, LocalBackend, Runner, Pid)> {
+    let (host, backend, runner) = ready(manner)?;
+    launch(&backend, &runner).await?;
+    let agent = host.agent(&runner).await?;
+    Ok((host, backend, runner, agent))
+}
+
 pub(crate) async fn launch_outcome(
     backend: &LocalBackend,
     runner: &Runner,
 ) -> Result<Result<Machine, LaunchError>> {
     let order = LaunchOrder {
-        pool: &pool(&runner.pool),
+        pool: &samples::pool(runner.pool.as_str(), samples::rules()),
         launch: &runner.launch,
         attempt: &LaunchCall::first(1, CapacityOption::only(runner.offer.clone()), None),
         machines: vec![Ordered { runner: runner.id.clone(), secret: SECRET.to_owned() }],
@@ -137,34 +151,6 @@ pub(crate) fn marked(dir: &Path) -> Result<Vec<Pid>> {
         .collect())
 }
 
-pub(crate) fn offer() -> Offer {
-    Offer {
-        instance_type: "local".to_owned(),
-        usage: Usage::OnDemand,
-        spec: Spec { cpu: 1, memory_mb: 1024 },
-    }
-}
-
-pub(crate) fn pool(name: &PoolName) -> Pool {
-    Pool {
-        name: name.clone(),
-        source: Source::File,
-        retired: false,
-        rules: Rules {
-            backend: BackendKind::Local,
-            dispatch: Dispatch::Claim,
-            clean: Clean::Cleanup,
-            max: 10,
-            min_idle: 0,
-            limits: Limits::default(),
-            offer: offer(),
-            commands: Commands::default(),
-            ec2: None,
-            ci: None,
-        },
-    }
-}
-
 pub(crate) fn provider_id(site: &str, runner: &RunnerId) -> String {
     format!("local:{site}:{runner}")
 }
@@ -175,16 +161,9 @@ pub(crate) fn runner(pool: &str) -> Result<Runner> {
     let n = MADE.fetch_add(1, Ordering::SeqCst);
     let now = Timestamp::from_millis(0);
     let new = NewRunner {
-        id: RunnerId::parse(format!("r-{n:03}"))?,
         pool: PoolName::parse(pool)?,
         launch: LaunchId::parse(format!("l-{n}"))?,
-        offer: offer(),
-        index: 0,
-        attempt: None,
-        kept: false,
-        hold: None,
-        epoch: Epoch::FIRST,
-        threshold: Threshold::in_(Duration::from_secs(600), now),
+        ..samples::new_runner(&format!("r-{n:03}"), now)
     };
     let intent = Runner::intent(new, now);
     Ok(Runner { provider_id: Some(provider_id(SITE, &intent.id)), ..intent })

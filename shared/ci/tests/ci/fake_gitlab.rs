@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use motorpool_ci::{GitLab, GitLabConfig};
+use motorpool_ci_tests::fake_github::said;
+use motorpool_ci_tests::server::{Reply, Seen, Server, TestClock};
 use motorpool_domain::ci::{CiBinding, CiSystem};
 use serde_json::{Value, json};
-
-use crate::fake_github::said;
-use crate::server::{Reply, Seen, Server, TestClock};
 
 pub(crate) const TOKEN: &str = "glpat-canary-token-Vw5";
 pub(crate) const RUNNER_TOKEN: &str = "glrt-canary-Hy2";
@@ -58,13 +57,7 @@ impl FakeGitLab {
 }
 
 pub(crate) fn binding(scope: &str) -> CiBinding {
-    CiBinding {
-        system: CiSystem::GitLab,
-        scope: scope.to_owned(),
-        group_id: 1,
-        labels: vec!["gpu".to_owned()],
-        minimum_version: None,
-    }
+    motorpool_ci_tests::binding(CiSystem::GitLab, scope)
 }
 
 impl State {

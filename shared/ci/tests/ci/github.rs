@@ -1,11 +1,13 @@
 //! Registrations at GitHub: made, replaced, removed, listed; and what is said where that fails.
 
+use motorpool_ci_tests::fake_github::{FakeGitHub, TOKEN, Trick, configuration, said};
+use motorpool_ci_tests::server::Reply;
+use motorpool_ci_tests::{label, order};
 use motorpool_control::ports::ci::{Ci, CiError, ListedRunner};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use crate::fake_github::{FakeGitHub, JIT, TOKEN, Trick, binding, label, order, said};
-use crate::server::Reply;
+use crate::clients::{Clients, binding};
 
 const CONFIGURE: &str = "/generate-jitconfig";
 
@@ -22,7 +24,7 @@ async fn a_registration_names_group_labels_and_workflow_and_brings_the_configura
     let registered =
         client.register(&order(&binding("my-org"), "mp-ab12cd-r-1.1.0", &label())).await.unwrap();
     assert_eq!(registered.id, "1");
-    assert_eq!(registered.secret.expose_secret(), format!("{JIT}-1"));
+    assert_eq!(registered.secret.expose_secret(), configuration(1, "mp-ab12cd-r-1.1.0"));
 
     let seen = &github.server.seen()[0];
     assert_eq!(seen.line(), "POST /orgs/my-org/actions/runners/generate-jitconfig");
@@ -70,17 +72,17 @@ async fn fault_15_a_registration_whose_answer_was_lost_is_replaced() {
 #[tokio::test]
 async fn a_name_that_a_running_job_has_is_not_taken_from_it() {
     let github = FakeGitHub::start().await;
-    github.state().runners.insert(9, ("mp-1".to_owned(), true));
+    let running = github.has("my-org", "mp-1", true);
     let failed = github.token().register(&order(&binding("my-org"), "mp-1", &label())).await.unwrap_err();
     assert!(words(&failed).contains("while it runs a job"), "{}", words(&failed));
-    assert!(github.state().runners.contains_key(&9));
+    assert!(github.state().runners.contains_key(&running));
 }
 
 #[tokio::test]
 async fn a_runner_is_removed_and_one_that_is_gone_is_no_error() {
     let github = FakeGitHub::start().await;
-    github.state().runners.insert(1, ("mp-1".to_owned(), false));
-    github.state().runners.insert(2, ("mp-2".to_owned(), true));
+    github.has("my-org", "mp-1", false);
+    github.has("my-org", "mp-2", true);
     let (client, binding) = (github.token(), binding("my-org"));
     client.remove(&binding.scope, "1").await.unwrap();
     client.remove(&binding.scope, "1").await.unwrap();
@@ -97,7 +99,7 @@ async fn a_list_has_all_pages_and_only_what_begins_so() {
     let github = FakeGitHub::start().await;
     for id in 1..=250 {
         let name = if id % 2 == 0 { format!("mp-ab12cd-r-{id}.1.0") } else { format!("laptop-{id}") };
-        github.state().runners.insert(id, (name, id == 250));
+        github.has("my-org", &name, id == 250);
     }
     let (client, binding) = (github.token(), binding("my-org"));
     let listed = client.list(&binding.scope, "mp-ab12cd-").await.unwrap();
@@ -113,9 +115,9 @@ async fn fault_15_a_list_and_a_removal_are_asked_once_more_and_a_registration_is
     let (client, binding, label) = (github.token(), binding("my-org"), label());
     github.trick("/actions/runners", Trick::Answer(Reply::new(502, json!(null))));
     client.list(&binding.scope, "").await.unwrap();
-    github.state().runners.insert(5, ("mp-5".to_owned(), false));
-    github.trick("/actions/runners/5", Trick::LoseTheAnswer);
-    client.remove(&binding.scope, "5").await.unwrap();
+    let id = github.has("my-org", "mp-5", false).to_string();
+    github.trick(&format!("/actions/runners/{id}"), Trick::LoseTheAnswer);
+    client.remove(&binding.scope, &id).await.unwrap();
     let before = github.server.lines().len();
 
     github.trick(CONFIGURE, Trick::Answer(Reply::new(502, json!(null))));

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use motorpool_ci::{Credentials, GitHub, GitHubConfig, SetupError};
+use motorpool_ci_tests::fake_github::{APP_ID, FakeGitHub, INSTALLATION, PKCS1, PKCS8, PUBLIC, Trick, said};
+use motorpool_ci_tests::{label, order};
 use motorpool_control::ports::ci::{Ci, CiError};
 
-use crate::fake_github::{
-    APP_ID, FakeGitHub, INSTALLATION, PKCS1, PKCS8, Trick, app_with, binding, label, order, said,
-};
+use crate::clients::{Clients, app_with, binding};
 
 const TOKENS: &str = "/access_tokens";
 const INSTALLATIONS: &str = "/installation";
@@ -105,7 +105,7 @@ async fn an_enterprise_takes_a_token_and_no_app() {
 fn a_key_or_token_that_is_none_is_refused_at_once() {
     let setup = |credentials| GitHub::new(GitHubConfig::new(credentials)).unwrap_err();
     assert_eq!(setup(app_with("-----BEGIN RSA PRIVATE KEY-----\nnonsense")), SetupError::Key);
-    assert_eq!(setup(app_with(include_str!("../keys/for-tests-only.public.pem"))), SetupError::Key);
+    assert_eq!(setup(app_with(PUBLIC)), SetupError::Key);
     for bad in ["", " \n", "two\nlines"] {
         assert_eq!(setup(Credentials::Token(bad.into())), SetupError::Token { vendor: "GitHub" }, "{bad:?}");
     }

@@ -1,12 +1,13 @@
 //! Registrations at GitLab: made, replaced, removed, listed; and what is said where that fails.
 
+use motorpool_ci_tests::fake_github::said;
+use motorpool_ci_tests::server::Reply;
+use motorpool_ci_tests::{label, order};
 use motorpool_control::ports::ci::{Ci, CiError, ListedRunner};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::fake_github::{label, order, said};
 use crate::fake_gitlab::{FakeGitLab, RUNNER_TOKEN, TOKEN, binding};
-use crate::server::Reply;
 
 #[tokio::test]
 async fn a_runner_is_made_for_the_claims_tag_in_its_scope() {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use motorpool_ci_tests::fake_github::{FakeGitHub, Trick, said};
+use motorpool_ci_tests::{label, order};
 use motorpool_control::ports::ci::{Ci, CiError, Rate};
 
-use crate::fake_github::{FakeGitHub, Trick, binding, label, order, said};
+use crate::clients::{Clients, binding};
 use crate::fake_gitlab::{self, FakeGitLab};
 
 fn wait_of(outcome: Result<impl std::fmt::Debug, CiError>) -> u64 {

@@ -7,7 +7,7 @@
     reason = "a test that cannot go on ends here"
 )]
 
-mod fake_github;
+mod clients;
 mod fake_gitlab;
 mod github;
 mod github_login;
@@ -15,4 +15,3 @@ mod gitlab;
 mod health;
 mod limits;
 mod secrets;
-mod server;

@@ -6,13 +6,15 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use motorpool_ci::{Credentials, GitHubConfig, GitLabConfig};
+use motorpool_ci_tests::fake_github::{self, CANARY, FakeGitHub, PKCS1, Trick, said};
+use motorpool_ci_tests::server::Reply;
+use motorpool_ci_tests::{label, order};
 use motorpool_control::ports::ci::{Ci, CiError};
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::fake_github::{self, FakeGitHub, JIT, PKCS1, Trick, label, order, said};
+use crate::clients::{self, Clients};
 use crate::fake_gitlab::{self, FakeGitLab};
-use crate::server::Reply;
 
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
@@ -54,8 +56,8 @@ async fn refuse_17_no_secret_in_logs_debug_or_errors() {
     let mut text = String::new();
 
     let github = FakeGitHub::start().await;
-    let (binding, label) = (fake_github::binding("my-org"), label());
-    let config = GitHubConfig::new(fake_github::app_with(PKCS1));
+    let (binding, label) = (clients::binding("my-org"), label());
+    let config = GitHubConfig::new(clients::app_with(PKCS1));
     writeln!(text, "{config:?} {:?}", Credentials::Token(fake_github::TOKEN.into())).unwrap();
     for client in [github.app(), github.token()] {
         let registered = client.register(&order(&binding, "mp-1", &label)).await.unwrap();
@@ -70,9 +72,9 @@ async fn refuse_17_no_secret_in_logs_debug_or_errors() {
         }
         // A configuration that is not where it should be.
         for body in [
-            json!({"runner": {"id": JIT, "name": "x", "busy": false}, "encoded_jit_config": JIT}),
-            json!({"runner": JIT, "encoded_jit_config": [JIT]}),
-            json!(JIT),
+            json!({"runner": {"id": CANARY, "name": "x", "busy": false}, "encoded_jit_config": CANARY}),
+            json!({"runner": CANARY, "encoded_jit_config": [CANARY]}),
+            json!(CANARY),
         ] {
             github.trick("/generate-jitconfig", Trick::Answer(Reply::new(201, body)));
             say(&mut text, &client.register(&order(&binding, "mp-2", &label)).await.unwrap_err());
@@ -81,8 +83,10 @@ async fn refuse_17_no_secret_in_logs_debug_or_errors() {
         say(&mut text, &client.register(&order(&binding, "mp-3", &label)).await.unwrap_err());
         github.state().runners.clear();
     }
-    github
-        .trick("/access_tokens", Trick::Answer(Reply::new(201, json!({"token": [JIT], "expires_at": JIT}))));
+    github.trick(
+        "/access_tokens",
+        Trick::Answer(Reply::new(201, json!({"token": [CANARY], "expires_at": CANARY}))),
+    );
     say(&mut text, &github.app().list(&binding.scope, "").await.unwrap_err());
 
     let gitlab = FakeGitLab::start().await;
@@ -104,9 +108,9 @@ async fn refuse_17_no_secret_in_logs_debug_or_errors() {
     assert!(logged.contains("the CI system answered"), "the log was seen");
     assert!(text.contains("mp-2"), "the errors were seen");
     let key_lines = PKCS1.lines().filter(|line| !line.starts_with('-'));
-    let secrets =
-        [fake_github::TOKEN, JIT, fake_gitlab::TOKEN, fake_gitlab::RUNNER_TOKEN, "ghs_canary", "eyJ"];
-    for secret in secrets.into_iter().chain(key_lines) {
+    let canaries = fake_github::traces_of_canary();
+    let secrets = [fake_github::TOKEN, fake_gitlab::TOKEN, fake_gitlab::RUNNER_TOKEN, "ghs_canary", "eyJ"];
+    for secret in secrets.into_iter().chain(canaries.iter().map(String::as_str)).chain(key_lines) {
         for (place, found) in [("the log", &logged), ("an error or Debug", &text)] {
             let at = found.lines().find(|line| line.contains(secret));
             assert_eq!(at, None, "{secret} in {place}");

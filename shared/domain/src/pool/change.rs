@@ -81,32 +81,17 @@ pub fn launches_as_before(known: &Rules, wanted: &Rules) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::PoolName;
-    use crate::pool::{Architecture, Clean, Commands, Dispatch, Ec2Rules, Limits};
-    use crate::spec::{Offer, Spec, TypeGlobs, Usage};
+    use crate::pool::{Architecture, Clean, Ec2Rules};
+    use crate::samples;
+    use crate::spec::TypeGlobs;
     use std::collections::BTreeMap;
 
     fn rules(backend: BackendKind) -> Rules {
-        Rules {
-            backend,
-            dispatch: Dispatch::Claim,
-            clean: Clean::Cleanup,
-            max: 3,
-            min_idle: 0,
-            limits: Limits::default(),
-            offer: Offer {
-                instance_type: "any".to_owned(),
-                usage: Usage::OnDemand,
-                spec: Spec { cpu: 1, memory_mb: 1_024 },
-            },
-            commands: Commands::default(),
-            ec2: None,
-            ci: None,
-        }
+        Rules { backend, max: 3, ..samples::rules() }
     }
 
     fn pool(source: Source, retired: bool, rules: Rules) -> Pool {
-        Pool { name: PoolName::parse("small").unwrap(), source, retired, rules }
+        Pool { source, retired, ..samples::pool("small", rules) }
     }
 
     fn of_the_api(rules: Rules) -> Pool {

@@ -84,30 +84,26 @@ pub fn may_be_unseen<'a>(
 #[cfg(test)]
 pub(super) mod samples {
     use super::*;
-    use crate::ids::{Epoch, LaunchId, PoolName, RunnerId};
+    use crate::ids::{LaunchId, RunnerId};
     use crate::runner::NewRunner;
-    use crate::spec::{Offer, Spec, Usage};
+    use crate::spec::{Offer, Usage};
     use crate::time::{Threshold, Timestamp};
 
     /// One of a launch of four, whose time to come is over after a millisecond.
     pub(in crate::runner) fn runner(index: u32, number: u32, launched: bool) -> Runner {
         let launch = LaunchId::parse("l-1").unwrap();
-        let spec = Spec { cpu: 2, memory_mb: 4_096 };
-        let offer = Offer { instance_type: "c6i.large".to_owned(), usage: Usage::Spot, spec };
+        let instance_type = "c6i.large".to_owned();
+        let offer = Offer { instance_type, usage: Usage::Spot, ..crate::samples::offer() };
+        let call = LaunchCall::first(4, CapacityOption::only(offer.clone()), None);
         let new = NewRunner {
-            id: RunnerId::of_launch(&launch, index),
-            pool: PoolName::parse("small").unwrap(),
-            attempt: Some(LaunchCall {
-                number,
-                ..LaunchCall::first(4, CapacityOption::only(offer.clone()), None)
-            }),
-            launch,
+            attempt: Some(LaunchCall { number, ..call }),
             index,
             offer,
-            kept: false,
-            hold: None,
-            epoch: Epoch::FIRST,
             threshold: Threshold(Timestamp::from_millis(1)),
+            ..crate::samples::new_runner(
+                RunnerId::of_launch(&launch, index).as_str(),
+                Timestamp::from_millis(0),
+            )
         };
         let mut runner = Runner::intent(new, Timestamp::from_millis(0));
         if let RunnerState::Created { launched_at, .. } = &mut runner.state {

@@ -5,13 +5,14 @@
 use motorpool_domain::ci::{CiSystem, Registration};
 use motorpool_domain::claim::{Ask, Claim, ClaimKey};
 use motorpool_domain::ladder::{CapacityOption, LaunchCall};
-use motorpool_domain::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Rules};
+use motorpool_domain::pool::{Clean, Rules};
 use motorpool_domain::runner::{
     CleanProof, Credential, Hold, NewRunner, Notice, Presence, ProofKind, Removal, Runner, RunnerEvent,
     RunnerState, StateName,
 };
-use motorpool_domain::spec::{Offer, Spec, Usage, Want};
-use motorpool_domain::{ClaimId, Epoch, LaunchId, Owner, PoolName, RunnerId, Threshold, Timestamp, Workflow};
+use motorpool_domain::samples;
+use motorpool_domain::spec::Want;
+use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, Threshold, Timestamp, Workflow};
 use std::time::Duration;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_000_000_000);
@@ -21,26 +22,7 @@ pub(crate) fn claim_id(name: &str) -> ClaimId {
 }
 
 pub(crate) fn rules(clean: Clean) -> Rules {
-    Rules {
-        backend: BackendKind::Local,
-        dispatch: Dispatch::Claim,
-        clean,
-        max: 10,
-        min_idle: 0,
-        limits: Limits::default(),
-        offer: offer(),
-        commands: Commands::default(),
-        ec2: None,
-        ci: None,
-    }
-}
-
-pub(crate) fn offer() -> Offer {
-    Offer {
-        instance_type: "local".to_owned(),
-        usage: Usage::OnDemand,
-        spec: Spec { cpu: 2, memory_mb: 2048 },
-    }
+    Rules { clean, ..samples::rules() }
 }
 
 pub(crate) fn hold() -> Hold {
@@ -53,16 +35,11 @@ pub(crate) fn hold_of(claim: &str) -> Hold {
 
 pub(crate) fn intent(kept: bool) -> Runner {
     let new = NewRunner {
-        id: RunnerId::parse("r-1").unwrap(),
-        pool: PoolName::parse("small").unwrap(),
-        launch: LaunchId::parse("l-1").unwrap(),
-        index: 0,
-        offer: offer(),
         kept,
-        hold: None,
         epoch: Epoch(3),
         threshold: Threshold(NOW.after(Duration::from_secs(60))),
         attempt: Some(attempt(1)),
+        ..samples::new_runner("r-1", NOW)
     };
     Runner::intent(new, NOW)
 }
@@ -74,7 +51,7 @@ pub(crate) fn on_its_way(kept: bool) -> Runner {
 }
 
 pub(crate) fn attempt(number: u32) -> LaunchCall {
-    LaunchCall { number, ..LaunchCall::first(1, CapacityOption::only(offer()), None) }
+    LaunchCall { number, ..LaunchCall::first(1, CapacityOption::only(samples::offer()), None) }
 }
 
 /// A runner in this state, held by claim `a` where somebody holds it.

@@ -73,16 +73,9 @@ pub(crate) async fn inv_17_additions_at_once_are_all_counted(ledger: Shared) -> 
 }
 
 async fn adders(ledger: &Shared, many: usize, by: i64, at_most: u64) -> Result<Vec<Committed>> {
-    let mut callers = JoinSet::new();
-    for _ in 0..many {
-        let ledger = Shared::clone(ledger);
-        callers.spawn(async move { commit(&ledger, [add("a", by, 0, at_most)]).await });
-    }
-    let mut committed = Vec::new();
-    while let Some(joined) = callers.join_next().await {
-        committed.push(joined??);
-    }
-    Ok(committed)
+    let adds = |ledger: Shared| async move { commit(&ledger, [add("a", by, 0, at_most)]).await };
+    let callers: JoinSet<_> = (0..many).map(|_| adds(Shared::clone(ledger))).collect();
+    callers.join_all().await.into_iter().collect()
 }
 
 pub(crate) async fn a_bound_may_be_the_greatest_number(ledger: Shared) -> Result<()> {

@@ -1,8 +1,6 @@
 //! A table of its own for each test, on the emulator that all tests share; and rows to put there.
 
-use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::BuildHasher;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -16,9 +14,9 @@ use motorpool_domain::record::{Beside, Key, Kind, Path, Place, Version};
 use motorpool_ledger::DynamoLedger;
 use motorpool_ledger::dynamodb::table::ensure_table;
 
+use crate::emulator::config;
+pub(crate) use crate::emulator::fresh_table;
 use crate::faults::Faults;
-
-const ENDPOINT: &str = "MOTORPOOL_AWS_ENDPOINT";
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
@@ -80,19 +78,7 @@ impl World {
 }
 
 pub(crate) async fn client() -> Result<Client> {
-    let endpoint = std::env::var(ENDPOINT).ok().filter(|endpoint| !endpoint.is_empty());
-    let endpoint = endpoint.with_context(|| {
-        format!(
-            "this test needs an AWS emulator, and ${ENDPOINT} does not name one: `cargo xtask test` brings its own; \
-             for a test by hand, run `cargo xtask aws` and export what it prints"
-        )
-    })?;
-    Ok(Client::new(&motorpool_aws::emulated(&endpoint).await))
-}
-
-/// Random, since those of an earlier run may still be there.
-pub(crate) fn fresh_table() -> String {
-    format!("ledger-{:016x}", RandomState::new().hash_one(std::process::id()))
+    Ok(Client::new(&config().await?))
 }
 
 pub(crate) fn s(text: &str) -> AttributeValue {

@@ -1,7 +1,7 @@
 //! A provider like EC2: one call makes up to as many machines as it asks for, all told the same; a call is known by its token, and made
 //! again answers the same. What it made, it shows some seconds later. Runners are found by tags: launch, and place in the call.
 
-use super::orders::{OnTheWay, Placed};
+use super::orders::Placed;
 use super::{Counter, Short, ladder};
 use crate::faults::Fault;
 use crate::gate::Side;
@@ -62,24 +62,8 @@ impl Backend for Cloud {
     }
 
     async fn launch(&self, order: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError> {
+        let (placed, came) = self.counter.launch(order, fulfil).await?;
         let ground = &self.counter.ground;
-        let placed = Placed::of(order);
-        ground.oracle().ordered(ground.now_ms(), order);
-        let on_the_way = OnTheWay::new(ground, &placed);
-        self.counter.launch_travels(Side::Before).await;
-        on_the_way.arrived();
-        if ground.strikes(Wind::ProviderThrottled) {
-            ground.fired(Fault::ProviderThrottled);
-            ground.tell(|| format!("provider: too many requests, {}", placed.in_words()));
-            return Err(LaunchError::Throttled("too many requests".to_owned()));
-        }
-        let came = fulfil(ground, &placed, false);
-        let mute = ground.strikes(Wind::ProviderMute);
-        self.counter.launch_travels(Side::After).await;
-        if mute {
-            ground.fired(Fault::LaunchAnswerLost);
-            return Err(LaunchError::Unconfirmed("the answer was lost".into()));
-        }
         came.map_err(|of| {
             ground.oracle().told_empty(ground.now_ms(), &placed.pool, &of);
             let why = format!("{}: insufficient capacity ({})", placed.attempt.rung.in_words(), of.key());

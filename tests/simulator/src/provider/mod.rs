@@ -17,9 +17,10 @@ use super::ground::Ground;
 use super::schedule::Event;
 use super::weather::Wind;
 use super::yard::Power;
-use motorpool_control::ports::backend::BackendError;
+use motorpool_control::ports::backend::{BackendError, LaunchError, LaunchOrder};
 use motorpool_domain::RunnerId;
 use motorpool_domain::runner::{Presence, StateName};
+use orders::{OnTheWay, Placed};
 use std::sync::Arc;
 
 /// What both providers do alike.
@@ -38,6 +39,33 @@ impl Counter {
     async fn launch_travels(&self, side: Side) {
         let wait_ms = self.ground.chance().skewed(50, 4_000);
         Gate::new(&self.ground, wait_ms, side, Toward::Launch).await;
+    }
+
+    /// Carries an order there, where it is fulfilled, and its answer back, which may be lost.
+    async fn launch<T: Send>(
+        &self,
+        order: &LaunchOrder<'_>,
+        fulfil: fn(&Ground, &Placed, bool) -> T,
+    ) -> Result<(Placed, T), LaunchError> {
+        let ground = &self.ground;
+        let placed = Placed::of(order);
+        ground.oracle().ordered(ground.now_ms(), order);
+        let on_the_way = OnTheWay::new(ground, &placed);
+        self.launch_travels(Side::Before).await;
+        on_the_way.arrived();
+        if ground.strikes(Wind::ProviderThrottled) {
+            ground.fired(Fault::ProviderThrottled);
+            ground.tell(|| format!("provider: too many requests, {}", placed.in_words()));
+            return Err(LaunchError::Throttled("too many requests".to_owned()));
+        }
+        let fulfilled = fulfil(ground, &placed, false);
+        let mute = ground.strikes(Wind::ProviderMute);
+        self.launch_travels(Side::After).await;
+        if mute {
+            ground.fired(Fault::LaunchAnswerLost);
+            return Err(LaunchError::Unconfirmed("the answer was lost".into()));
+        }
+        Ok((placed, fulfilled))
     }
 
     /// Tells one machine to go.

@@ -1,7 +1,7 @@
 //! A provider with one kind of machine: each runner has at most one, told its own secret, and what is there is seen at once.
 
 use super::Counter;
-use super::orders::{OnTheWay, Placed};
+use super::orders::Placed;
 use crate::faults::Fault;
 use crate::gate::Side;
 use crate::ground::Ground;
@@ -28,24 +28,7 @@ impl Plain {
 #[async_trait]
 impl Backend for Plain {
     async fn launch(&self, order: &LaunchOrder<'_>) -> Result<Vec<Machine>, LaunchError> {
-        let ground = &self.counter.ground;
-        let placed = Placed::of(order);
-        ground.oracle().ordered(ground.now_ms(), order);
-        let on_the_way = OnTheWay::new(ground, &placed);
-        self.counter.launch_travels(Side::Before).await;
-        on_the_way.arrived();
-        if ground.strikes(Wind::ProviderThrottled) {
-            ground.fired(Fault::ProviderThrottled);
-            ground.tell(|| format!("provider: too many requests, {}", placed.in_words()));
-            return Err(LaunchError::Throttled("too many requests".to_owned()));
-        }
-        let machines = fulfil(ground, &placed, false);
-        let mute = ground.strikes(Wind::ProviderMute);
-        self.counter.launch_travels(Side::After).await;
-        if mute {
-            ground.fired(Fault::LaunchAnswerLost);
-            return Err(LaunchError::Unconfirmed("the answer was lost".into()));
-        }
+        let (_, machines) = self.counter.launch(order, fulfil).await?;
         if machines.is_empty() {
             let of = Lacking::rung(&order.attempt.rung);
             return Err(LaunchError::NoCapacity { of, why: "the host has no capacity left".to_owned() });
