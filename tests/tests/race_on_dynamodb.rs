@@ -152,7 +152,7 @@ fn one_of_the_racers() -> Result<()> {
                     }
                     Taken::RunnerLost { found: Some(found) } => {
                         let holder = found.state.hold().context("it was lost to nobody")?;
-                        format!("lost to {}", holder.claim)
+                        format!("lost to {}", holder.holder)
                     }
                     other @ (Taken::RunnerLost { found: None } | Taken::ClaimLost) => format!("{other:?}"),
                 }

@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::refused::Refused;
+use crate::error::Refused;
 use crate::store::Page;
 use motorpool_domain::record::Key;
 use motorpool_domain::{ClaimId, PoolName, RunnerId};

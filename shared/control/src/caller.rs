@@ -1,6 +1,6 @@
 //! Who asks, and what that lets him do.
 
-use crate::refused::Refused;
+use crate::error::Refused;
 use motorpool_domain::claim::Claim;
 use motorpool_domain::{Actor, Owner};
 

@@ -1,5 +1,6 @@
 //! The control plane: its ports and settings, and the reads that every use case begins with.
 
+use crate::error::Refused;
 use crate::ports::backend::{Backend, Backends};
 use crate::ports::ci::CiSystems;
 use crate::ports::clock::Clock;
@@ -7,12 +8,10 @@ use crate::ports::doorbell::Doorbell;
 use crate::ports::entropy::Entropy;
 use crate::ports::ledger::Ledger;
 use crate::ports::queue::Queue;
-use crate::refused::Refused;
 use crate::secrets::ServerSecret;
 use crate::store::Store;
 use motorpool_domain::claim::Claim;
-use motorpool_domain::pool::BackendKind;
-use motorpool_domain::pool::PoolRecord;
+use motorpool_domain::pool::{BackendKind, PoolRecord};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
@@ -73,7 +72,8 @@ impl Control {
         self.clock.now()
     }
 
-    pub(crate) fn ring(&self, changed: Key) {
+    /// Whoever waits for a change of this record looks again.
+    pub(crate) fn wake(&self, changed: Key) {
         self.doorbell.ring(changed);
     }
 

@@ -1,41 +1,24 @@
-//! The use cases, one module each: load, decide, write, act. And the ports that they need.
+//! The use cases, a folder a record: load, decide, write, act. And the ports that they need.
 //! No HTTP, no DynamoDB, no process: those are adapters.
 
-mod act;
-mod adopt;
-mod advance;
-mod apply;
 mod audit;
-mod bootstrap;
 mod caller;
-mod climb;
+mod claim;
 mod control;
-mod filling;
+mod error;
 mod launch;
-mod open;
-mod pick;
-mod plan;
-mod pools;
+mod pool;
 pub mod ports;
-mod provision;
 mod refresh;
-mod refused;
-mod registration;
-mod release;
-mod runners;
+mod runner;
 mod secrets;
-mod settle;
 pub mod store;
-mod sync;
-mod take;
-mod turn;
-mod views;
-mod why;
+mod tries;
 
 pub use caller::Caller;
 pub use control::{Control, Parts, Settings};
+pub use error::{Refused, RefusedKind, whole_seconds};
 pub use refresh::SweepWish;
-pub use refused::{Refused, RefusedKind, whole_seconds};
+pub use runner::Synced;
 pub use secrets::{ServerSecret, token_sha256};
 pub use store::Page;
-pub use sync::Synced;

@@ -1,6 +1,8 @@
 //! The audit log's entries: who, what, from, to, why.
 
+use crate::claim::Claim;
 use crate::ids::{Owner, RunnerId};
+use crate::runner::Runner;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,6 +17,35 @@ pub struct AuditEntry {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub to: Option<String>,
     pub why: String,
+}
+
+impl AuditEntry {
+    /// Something that moved no record from one state to another.
+    pub fn of(at: Timestamp, who: Actor, what: &str, why: impl Into<String>) -> Self {
+        Self { at, who, what: what.to_owned(), from: None, to: None, why: why.into() }
+    }
+
+    /// The birth of a record in the state `to`.
+    pub fn of_new(at: Timestamp, who: Actor, what: &str, to: &str, why: impl Into<String>) -> Self {
+        Self { to: Some(to.to_owned()), ..Self::of(at, who, what, why) }
+    }
+
+    pub fn of_runner(at: Timestamp, who: Actor, before: &Runner, after: &Runner, why: &str) -> Self {
+        let state = |runner: &Runner| Some(format!("{}@{}", runner.state.name(), runner.epoch));
+        Self { from: state(before), to: state(after), ..Self::of(at, who, "transition", why) }
+    }
+
+    pub fn of_claim(
+        at: Timestamp,
+        who: Actor,
+        what: &str,
+        before: &Claim,
+        after: &Claim,
+        why: impl Into<String>,
+    ) -> Self {
+        let state = |claim: &Claim| Some(claim.state.as_str().to_owned());
+        Self { from: state(before), to: state(after), ..Self::of(at, who, what, why) }
+    }
 }
 
 /// The longest text of somebody else's that a record or its log keeps.

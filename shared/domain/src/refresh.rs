@@ -3,6 +3,10 @@
 use crate::record::{Beside, Key, Kind, Path, Record, Version};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// After so many missed passes nobody can have been listening.
+const PASSES_MISSED: u32 = 3;
 
 /// Kept from pass to pass, so that a gap between passes shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +21,13 @@ pub struct RefreshMemory {
 }
 
 impl RefreshMemory {
+    /// Since when silence counts in a pass that begins at `now`. Heartbeats that could not arrive were not missed: after a gap between passes that
+    /// should come every `interval`, it is counted from now.
+    pub fn listening_since(memory: Option<Self>, interval: Duration, now: Timestamp) -> Timestamp {
+        let without_a_gap = |memory: &Self| now.since(memory.last_pass_at) <= interval * PASSES_MISSED;
+        memory.filter(without_a_gap).map_or(now, |memory| memory.listening_since)
+    }
+
     pub fn path_of() -> Path {
         Key::new(Kind::new("refresh"), "memory").into()
     }
@@ -37,5 +48,21 @@ impl Record for RefreshMemory {
 
     fn beside(self, beside: &Beside) -> Self {
         Self { rev: beside.version.rev, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_gap_between_passes_silence_is_counted_anew() {
+        let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
+        let memory =
+            RefreshMemory { last_pass_at: at(100), listening_since: at(1), ..RefreshMemory::default() };
+        let since = |memory, now| RefreshMemory::listening_since(memory, Duration::from_secs(30), now);
+        assert_eq!(since(Some(memory), at(190)), at(1));
+        assert_eq!(since(Some(memory), at(191)), at(191), "three passes were missed");
+        assert_eq!(since(None, at(5)), at(5));
     }
 }

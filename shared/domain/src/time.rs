@@ -20,7 +20,7 @@ impl Timestamp {
 
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_add(millis(wait)))
     }
 
     /// How long ago `earlier` was; nothing if it lies ahead.
@@ -53,6 +53,11 @@ impl Threshold {
     pub fn passed(self, now: Timestamp) -> bool {
         self.0 <= now
     }
+}
+
+/// A span as it travels: in whole milliseconds.
+pub fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

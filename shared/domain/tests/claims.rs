@@ -66,7 +66,7 @@ fn a_runner_of_another_claim_or_epoch_or_about_to_leave_is_lost() {
     assert_eq!(lost(Some(&other)), 1, "an epoch later it is another life");
     let mut foreign = in_state(StateName::Running, false);
     let RunnerState::Running { hold, .. } = &mut foreign.state else { unreachable!("it was made so") };
-    hold.claim = claim_id("b");
+    hold.holder = (&claim_id("b")).into();
     assert_eq!(lost(Some(&foreign)), 1);
     let mut leaving = in_state(StateName::Running, false);
     leaving.state = RunnerState::Running { hold: samples::hold(), leaving: true };

@@ -3,8 +3,8 @@
 mod samples;
 mod stories;
 
-use motorpool_domain::runner::{Decision, Presence, Runner, RunnerEvent, RunnerState, StateName};
-use motorpool_domain::{ClaimId, Epoch};
+use motorpool_domain::Epoch;
+use motorpool_domain::runner::{Decision, Holder, Presence, Runner, RunnerEvent, RunnerState, StateName};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use stories::{Outcome, Step, Taken, in_every_story};
@@ -14,12 +14,12 @@ fn changes(story: &[Step]) -> impl Iterator<Item = (&Step, &Runner)> {
     story.iter().filter_map(|step| Some((step, step.after()?)))
 }
 
-fn holder(runner: &Runner) -> Option<&ClaimId> {
-    runner.state.hold().map(|hold| &hold.claim)
+fn holder(runner: &Runner) -> Option<&Holder> {
+    runner.holder()
 }
 
 /// Whose jobs can have run on it: its agent is there, and registers it for whoever holds it.
-fn may_use_it(runner: &Runner) -> Option<&ClaimId> {
+fn may_use_it(runner: &Runner) -> Option<&Holder> {
     holder(runner).filter(|_| runner.credential.is_some())
 }
 
@@ -103,7 +103,7 @@ fn inv_03_a_runner_has_one_holder_at_a_time() {
     in_every_story(&cases, |story, reached| {
         for step in story {
             let RunnerEvent::Taken { hold } = &step.event else { continue };
-            if holder(&step.before).is_some_and(|holder| *holder != hold.claim) {
+            if holder(&step.before).is_some_and(|holder| *holder != hold.holder) {
                 reached.case("wanted while another holds it");
                 assert_eq!(step.after(), None, "{step:?}");
             }
@@ -115,7 +115,7 @@ fn inv_03_a_runner_has_one_holder_at_a_time() {
                 continue;
             }
             let RunnerEvent::Taken { hold } = &step.event else { panic!("nobody took it: {step:?}") };
-            assert_eq!(&hold.claim, has, "{step:?}");
+            assert_eq!(&hold.holder, has, "{step:?}");
             match step.before.state.name() {
                 StateName::Idle => reached.case("taken from the pool"),
                 StateName::Created => reached.case("taken on its way"),
@@ -163,7 +163,7 @@ fn inv_03_only_one_holder_in_an_epoch_can_have_used_it() {
 enum Dirt<'a> {
     Clean,
     /// Jobs of this claim can have run since it was clean.
-    Of(&'a ClaimId),
+    Of(&'a Holder),
     /// It is an operator's, or its past is not in the story.
     Unknown,
 }

@@ -152,7 +152,8 @@ fn holds(op: &Op, found: Option<&Kept>) -> bool {
         Op::Replace { was, counter, .. } | Op::Delete { was, counter, .. } => {
             found.is_some_and(|found| found.is(was, *counter))
         }
-        Op::Add { by, at_least, at_most, .. } => {
+        Op::Add { path: _, was, by, at_least, at_most } => {
+            let found = found.filter(|found| was.as_ref().is_none_or(|was| found.is(was, None)));
             let sum = found.and_then(|found| found.counter.checked_add_signed(*by));
             sum.is_some_and(|sum| (*at_least..=*at_most).contains(&sum))
         }
@@ -168,7 +169,7 @@ fn write(state: &mut State, op: &Op) {
             let (counter, marks) = beside.unwrap_or_default();
             state.put(Kept { row: row.clone(), counter, marks });
         }
-        Op::Add { path, by, at_least: _, at_most: _ } => {
+        Op::Add { path, was: _, by, at_least: _, at_most: _ } => {
             if let Some(found) = state.row_mut(path) {
                 found.counter = found.counter.saturating_add_signed(*by);
             }

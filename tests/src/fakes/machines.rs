@@ -52,7 +52,7 @@ impl Machines {
         self.yard().there.insert(id);
     }
 
-    pub(crate) fn secret(&self, id: &RunnerId) -> Option<String> {
+    pub fn secret(&self, id: &RunnerId) -> Option<String> {
         self.yard().secrets.get(id).cloned()
     }
 

@@ -45,6 +45,7 @@ pub async fn write(store: &Store, runners: &[Runner], now: Timestamp) -> Result<
         let Some(first) = some.first() else { continue };
         let write = IntentsWrite {
             pool: &first.pool,
+            seen: store.pool(&first.pool).await?.map_or(0, |record| record.rev),
             max: u32::MAX,
             only_if_used: None,
             runners: some,

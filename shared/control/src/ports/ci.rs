@@ -1,6 +1,6 @@
 //! The port to CI systems: where a runner is known to those who have jobs. Small, and for later layers to extend (job status, pause).
 
-use crate::refused::whole_seconds;
+use crate::error::whole_seconds;
 use async_trait::async_trait;
 use motorpool_domain::Label;
 use motorpool_domain::ci::{CiBinding, CiSystem};

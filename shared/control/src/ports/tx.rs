@@ -26,7 +26,14 @@ pub enum Op {
         counter: Option<u64>,
     },
     /// The row is there, and its counter becomes `by` more, which is within these bounds.
-    Add { path: Path, by: i64, at_least: u64, at_most: u64 },
+    Add {
+        path: Path,
+        /// Also on the condition that the row still has this version, which stays.
+        was: Option<Version>,
+        by: i64,
+        at_least: u64,
+        at_most: u64,
+    },
     /// Nothing is written, and the row is as said.
     Check { path: Path, when: When },
     /// The row goes, if it still has this version.

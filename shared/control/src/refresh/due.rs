@@ -1,18 +1,18 @@
 //! The due pass: its cost follows what is due, not how much there is.
 
 use super::find;
-use crate::apply::Applied;
 use crate::control::Control;
-use crate::refused::{Refused, chain};
+use crate::error::{Refused, chain};
+use crate::runner::Applied;
 use crate::store::{Page, WhichClaims};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future, stream};
 use motorpool_domain::brake::Heartbeats;
 use motorpool_domain::claim::CLAIM;
-use motorpool_domain::pool::Pool;
-use motorpool_domain::pool::PoolRecord;
+use motorpool_domain::pool::{Pool, PoolRecord, Surplus};
 use motorpool_domain::record::{Key, Path};
 use motorpool_domain::runner::{
-    Look, Presence, RUNNER, Runner, RunnerEvent, StateName, call_of, look, next_look, overdue,
+    DueFor, Look, Presence, RUNNER, Runner, RunnerEvent, StateName, call_of, due_for, is_silent_while_idle,
+    next_look, outlives_silence, overdue,
 };
 use motorpool_domain::{Actor, ClaimId, LaunchId, PoolName, RunnerId, Timestamp};
 use motorpool_wire::api::RefreshReport;
@@ -23,82 +23,97 @@ const AT_MOST: u32 = 1_000;
 /// How many waiting claims of a pool one pass brings further, oldest first.
 const WAITING: u32 = 200;
 
-/// How many runners are treated at the same time.
+/// How many records are treated at the same time: one whose provider is slow must not keep the others waiting.
 const ABREAST: usize = 16;
 
-/// What a path that is due leads to.
-enum Due {
-    Runner(RunnerId),
-    Claim(ClaimId),
-    /// Of a newer version, perhaps.
-    Unknown,
+/// What is due, by its kind.
+#[derive(Debug, Default)]
+struct Due {
+    runners: Vec<RunnerId>,
+    claims: Vec<ClaimId>,
 }
 
 impl Due {
-    fn of(path: &Path) -> Self {
-        let Path { key: Key { kind, id }, child } = path;
-        match (kind, child) {
-            (kind, None) if *kind == RUNNER => RunnerId::parse(id).map_or(Self::Unknown, Self::Runner),
-            (kind, None) if *kind == CLAIM => ClaimId::parse(id).map_or(Self::Unknown, Self::Claim),
-            (_, _) => Self::Unknown,
+    fn sorted(paths: &[Path]) -> Self {
+        let mut due = Self::default();
+        for path in paths {
+            let Path { key: Key { kind, id }, child } = path;
+            match (kind, child, RunnerId::parse(id), ClaimId::parse(id)) {
+                (kind, None, Ok(runner), _) if *kind == RUNNER => due.runners.push(runner),
+                (kind, None, _, Ok(claim)) if *kind == CLAIM => due.claims.push(claim),
+                // Of a newer version, perhaps.
+                (_, _, _, _) => {
+                    tracing::warn!(target: "alert", %path, "something is due that this version does not know, and is left as it is");
+                }
+            }
         }
+        due
     }
 }
 
-/// What a due runner is due for.
-enum Reason {
-    /// With what there is to see, if it stays beyond it.
-    Threshold(Option<Look>),
-    Look(Look),
-    /// It has changed since the index was read.
-    Nothing,
-}
-
 impl Control {
+    /// Claims and runners side by side.
     pub(super) async fn due_pass(
         &self,
         pools: &[PoolRecord],
         listening_since: Timestamp,
         report: &mut RefreshReport,
     ) -> Result<(), Refused> {
+        let paths = self.store.due(self.now(), AT_MOST).await?;
+        report.examined += u32::try_from(paths.len()).unwrap_or(u32::MAX);
+        let Due { runners, claims } = Due::sorted(&paths);
+        let claims = Box::pin(self.due_claims(&claims));
+        let runners = Box::pin(self.due_runners(pools, &runners, listening_since, report));
+        future::join(claims, runners).await.1
+    }
+
+    async fn due_claims(&self, claims: &[ClaimId]) {
+        let reconciled = claims.iter().map(|id| async move {
+            self.heal(&format!("claim {id}"), self.reconcile(id, self.now()).await.map(|_| ()));
+        });
+        // Collected, since a stream of closures' futures is not known to be `Send`.
+        let reconciled: Vec<_> = reconciled.collect();
+        stream::iter(reconciled).buffer_unordered(ABREAST).collect::<()>().await;
+    }
+
+    async fn due_runners(
+        &self,
+        pools: &[PoolRecord],
+        ids: &[RunnerId],
+        listening_since: Timestamp,
+        report: &mut RefreshReport,
+    ) -> Result<(), Refused> {
         let now = self.now();
-        let due = self.store.due(now, AT_MOST).await?;
-        report.examined += u32::try_from(due.len()).unwrap_or(u32::MAX);
-        let mut ids: Vec<RunnerId> = Vec::new();
-        for path in due {
-            match Due::of(&path) {
-                Due::Runner(id) => ids.push(id),
-                Due::Claim(id) => self.heal(&format!("claim {id}"), self.advance(&id).await.map(|_| ())),
-                Due::Unknown => {
-                    tracing::warn!(target: "alert", %path, "something is due that this version does not know, and is left as it is");
-                }
-            }
-        }
-        let runners: Vec<Runner> = self.store.runners(&ids).await?.into_iter().flatten().collect();
-        let judged: Vec<(Runner, Reason)> = runners
+        let runners: Vec<Runner> = self.store.runners(ids).await?.into_iter().flatten().collect();
+        let judged: Vec<(Runner, DueFor)> = runners
             .into_iter()
             .filter_map(|runner| {
-                let pool = &find(pools, &runner.pool)?.pool;
-                let reason = reason(&runner, pool, listening_since, now);
-                Some((runner, reason))
+                let limits = &find(pools, &runner.pool)?.pool.rules.limits;
+                let due_for = due_for(&runner, limits, listening_since, now);
+                Some((runner, due_for))
             })
             .collect();
         report.braked = self.brake(pools, &judged, listening_since, now).await?;
-        let mut surplus = Surplus::among(&judged);
+        let at_most = u32::try_from(judged.len()).unwrap_or(u32::MAX);
+        let mut surplus: HashMap<PoolName, Surplus> = HashMap::new();
         let (unlaunched, judged): (Vec<_>, Vec<_>) =
-            judged.into_iter().partition(|(_, reason)| matches!(reason, Reason::Look(Look::Unlaunched)));
-        self.launch_again(pools, unlaunched.into_iter().map(|(runner, _)| runner).collect()).await;
+            judged.into_iter().partition(|(_, due_for)| *due_for == DueFor::Look(Look::Unlaunched));
+        self.launch_all_again(pools, unlaunched.into_iter().map(|(runner, _)| runner).collect()).await;
         let mut cases = Vec::new();
-        for (runner, reason) in judged {
-            let Some(record) = find(pools, &runner.pool) else { continue };
-            let needed = match (&reason, runner.state.name()) {
-                (Reason::Threshold(_), StateName::Idle) => !surplus.take(self, record).await?,
-                (Reason::Threshold(_) | Reason::Look(_) | Reason::Nothing, _) => false,
+        for (runner, due_for) in judged {
+            let Some(PoolRecord { pool, .. }) = find(pools, &runner.pool) else { continue };
+            let needed = match (&due_for, runner.state.name()) {
+                (DueFor::Threshold(_), StateName::Idle) => {
+                    if !surplus.contains_key(&pool.name) {
+                        surplus.insert(pool.name.clone(), self.surplus(pool, at_most).await?);
+                    }
+                    !surplus.get_mut(&pool.name).is_some_and(Surplus::spare)
+                }
+                (DueFor::Threshold(_) | DueFor::Look(_) | DueFor::Nothing, _) => false,
             };
-            cases.push(self.treat(&record.pool, runner, reason, needed, report.braked));
+            cases.push(self.treat(pool, runner, due_for, needed, report.braked));
         }
-        // Abreast, since one machine that is slow to go must not keep the others waiting.
-        let mut treated = futures_util::stream::iter(cases).buffer_unordered(ABREAST);
+        let mut treated = stream::iter(cases).buffer_unordered(ABREAST);
         while let Some((runner, outcome)) = treated.next().await {
             match outcome {
                 Ok(reaped) => report.reaped += u32::from(reaped),
@@ -108,19 +123,31 @@ impl Control {
         Ok(())
     }
 
+    /// How many idle runners the pool can spare, counted no further than matters to `at_most`.
+    async fn surplus(&self, pool: &Pool, at_most: u32) -> Result<Surplus, Refused> {
+        let wanted = pool.wanted_idle();
+        let idle = match wanted {
+            0 => at_most,
+            _ => {
+                self.store.count_runners(&pool.name, StateName::Idle, wanted.saturating_add(at_most)).await?
+            }
+        };
+        Ok(Surplus::of(pool, idle))
+    }
+
     /// Says whether the runner was reaped.
     async fn treat(
         &self,
         pool: &Pool,
         runner: Runner,
-        reason: Reason,
+        due_for: DueFor,
         needed: bool,
         braked: bool,
     ) -> (RunnerId, Result<bool, Refused>) {
-        let outcome = match reason {
-            Reason::Threshold(seen) => self.on_threshold(pool, &runner, needed, seen, braked).await,
-            Reason::Look(Look::Silent) => self.on_silence(pool, &runner, braked).await,
-            Reason::Look(Look::Unlaunched | Look::Heard) | Reason::Nothing => {
+        let outcome = match due_for {
+            DueFor::Threshold(seen) => self.on_threshold(pool, &runner, needed, seen, braked).await,
+            DueFor::Look(Look::Silent) => self.on_silence(pool, &runner, braked).await,
+            DueFor::Look(Look::Unlaunched | Look::Heard) | DueFor::Nothing => {
                 self.look_later(pool, &runner).await
             }
         };
@@ -128,17 +155,19 @@ impl Control {
     }
 
     /// Claims that wait are brought further, those that wait longest first.
-    pub(super) async fn advance_waiting(&self, record: &PoolRecord) -> Result<(), Refused> {
+    pub(super) async fn reconcile_waiting(&self, record: &PoolRecord) -> Result<(), Refused> {
         let waiting =
             self.store.list_claims(&record.pool.name, WhichClaims::Waiting, Page::first(WAITING)).await?;
         if waiting.items.is_empty() {
             return Ok(());
         }
-        let used = self.pool_record(&record.pool.name).await?.used;
-        let idle = self.store.count_runners(&record.pool.name, StateName::Idle, 1).await?;
-        let room = idle > 0 || used < record.pool.rules.max || self.has_one_on_its_way(&record.pool).await?;
+        let pool = &record.pool;
+        let used = self.pool_record(&pool.name).await?.used;
+        let idle = self.store.count_runners(&pool.name, StateName::Idle, 1).await?;
+        let room = idle > 0 || pool.free_slots(used) > 0 || self.has_one_starting(pool, self.now()).await?;
         for claim in waiting.items.iter().filter(|claim| room || !claim.waits_for_room_only()) {
-            self.heal(&format!("claim {}", claim.id), self.advance(&claim.id).await.map(|_| ()));
+            let outcome = self.reconcile(&claim.id, self.now()).await;
+            self.heal(&format!("claim {}", claim.id), outcome.map(|_| ()));
         }
         Ok(())
     }
@@ -169,14 +198,14 @@ impl Control {
         Ok(reaped)
     }
 
-    /// Nobody is killed for silence while most are silent; that a machine is gone is certain all the same.
     async fn on_silence(&self, pool: &Pool, runner: &Runner, braked: bool) -> Result<bool, Refused> {
         let presence = self.backend(pool.rules.backend)?.describe(runner).await.unwrap_or_else(|error| {
             tracing::warn!(runner = %runner.id, error = chain(&error), "the backend can't say whether a silent runner is there");
             Presence::Unknown
         });
-        let held_back = braked && presence != Presence::Gone;
-        if !held_back && self.reap(pool, runner, &RunnerEvent::Silent { presence }).await? {
+        if !outlives_silence(presence, braked)
+            && self.reap(pool, runner, &RunnerEvent::Silent { presence }).await?
+        {
             return Ok(true);
         }
         if self.answers_for(pool, runner)? { self.look_later(pool, runner).await } else { Ok(false) }
@@ -187,11 +216,11 @@ impl Control {
     async fn brake(
         &self,
         pools: &[PoolRecord],
-        judged: &[(Runner, Reason)],
+        judged: &[(Runner, DueFor)],
         listening_since: Timestamp,
         now: Timestamp,
     ) -> Result<bool, Refused> {
-        if !judged.iter().any(silent_while_idle) {
+        if !judged.iter().any(|(runner, due_for)| is_silent_while_idle(runner, *due_for)) {
             return Ok(false);
         }
         let mut seen = Heartbeats::default();
@@ -211,7 +240,7 @@ impl Control {
     }
 
     /// Launches that nobody confirmed: one call a launch, however many of its runners are due.
-    async fn launch_again(&self, pools: &[PoolRecord], unlaunched: Vec<Runner>) {
+    async fn launch_all_again(&self, pools: &[PoolRecord], unlaunched: Vec<Runner>) {
         let mut launches: BTreeMap<LaunchId, Vec<Runner>> = BTreeMap::new();
         for runner in unlaunched {
             launches.entry(runner.launch.clone()).or_default().push(runner);
@@ -222,7 +251,7 @@ impl Control {
         });
         let cases: Vec<_> =
             cases.map(|(launch, pool, runners)| self.launch_of(launch, pool, runners)).collect();
-        let mut done = futures_util::stream::iter(cases).buffer_unordered(ABREAST);
+        let mut done = stream::iter(cases).buffer_unordered(ABREAST);
         while let Some((launch, outcome)) = done.next().await {
             self.heal(&format!("launch {launch}"), outcome);
         }
@@ -242,14 +271,14 @@ impl Control {
             if !self.answers_for(pool, runner)? {
                 continue;
             }
-            // First, so that whatever the climb writes down about when to look again stands.
+            // First, so that whatever the launch writes down about when to look again stands.
             self.look_later(pool, runner).await?;
         }
-        // One of each attempt stands for all of it: a launch of which some came is in parts.
-        let mut attempts = BTreeSet::new();
+        // One of each call stands for all of it: a launch of which some came is in parts.
+        let mut calls = BTreeSet::new();
         for runner in runners {
-            if self.answers_for(pool, runner)? && attempts.insert(attempt_key(runner)) {
-                self.climb_again(pool, runner).await?;
+            if self.answers_for(pool, runner)? && calls.insert(call_key(runner)) {
+                self.launch_again(pool, runner).await?;
             }
         }
         Ok(())
@@ -268,8 +297,9 @@ impl Control {
     }
 
     async fn reap(&self, pool: &Pool, runner: &Runner, event: &RunnerEvent) -> Result<bool, Refused> {
-        let applied = self.apply(pool, runner, event, &Actor::Refresh).await?;
-        self.follow(&applied).await?;
+        let now = self.now();
+        let applied = self.transition(pool, runner, event, &Actor::Refresh, now).await?;
+        self.notify_dependents(&applied, now).await?;
         Ok(match &applied {
             Applied::Changed { before, after } => before.state.name() != after.state.name(),
             Applied::Stayed | Applied::Refused(_) | Applied::Overtaken => false,
@@ -277,50 +307,7 @@ impl Control {
     }
 }
 
-fn attempt_key(runner: &Runner) -> (u32, u32) {
-    let attempt = call_of(runner);
-    (attempt.number, attempt.from)
-}
-
-fn reason(runner: &Runner, pool: &Pool, listening_since: Timestamp, now: Timestamp) -> Reason {
-    let seen = look(runner, &pool.rules.limits, listening_since, now);
-    if runner.threshold.is_some_and(|threshold| threshold.passed(now)) {
-        return Reason::Threshold(seen);
-    }
-    seen.map_or(Reason::Nothing, Reason::Look)
-}
-
-fn silent_while_idle((runner, reason): &(Runner, Reason)) -> bool {
-    let silent = matches!(reason, Reason::Look(Look::Silent) | Reason::Threshold(Some(Look::Silent)));
-    silent && runner.state.name() == StateName::Idle
-}
-
-/// How many idle runners each pool can spare above `min_idle`, counted once a pass, and no further than matters to it.
-struct Surplus {
-    left: HashMap<PoolName, u32>,
-    /// How many are due in this pass: more than these need not be spared.
-    due: u32,
-}
-
-impl Surplus {
-    fn among(judged: &[(Runner, Reason)]) -> Self {
-        Self { left: HashMap::new(), due: u32::try_from(judged.len()).unwrap_or(u32::MAX) }
-    }
-
-    /// Whether one more idle runner can be spared.
-    async fn take(&mut self, control: &Control, record: &PoolRecord) -> Result<bool, Refused> {
-        let pool = &record.pool;
-        if pool.retired || pool.rules.min_idle == 0 {
-            return Ok(true);
-        }
-        if !self.left.contains_key(&pool.name) {
-            let enough = pool.rules.min_idle.saturating_add(self.due);
-            let idle = control.store.count_runners(&pool.name, StateName::Idle, enough).await?;
-            self.left.insert(pool.name.clone(), idle.saturating_sub(pool.rules.min_idle));
-        }
-        let left = self.left.entry(pool.name.clone()).or_default();
-        let spare = *left > 0;
-        *left = left.saturating_sub(1);
-        Ok(spare)
-    }
+fn call_key(runner: &Runner) -> (u32, u32) {
+    let call = call_of(runner);
+    (call.number, call.from)
 }

@@ -6,8 +6,7 @@ mod top_up;
 
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::refused::Refused;
-use motorpool_domain::Timestamp;
+use crate::error::Refused;
 use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::refresh::RefreshMemory;
 use motorpool_wire::api::RefreshReport;
@@ -18,21 +17,18 @@ pub enum SweepWish {
     Now,
 }
 
-/// After so many missed passes nobody can have been listening.
-const PASSES_MISSED: u32 = 3;
-
 impl Control {
     pub async fn refresh(&self, caller: &Caller, wish: SweepWish) -> Result<RefreshReport, Refused> {
         caller.must_be_operator("refresh")?;
         let now = self.now();
         let memory = self.store.refresh_memory().await?;
-        let listening_since = self.listening_since(memory, now);
+        let listening_since = RefreshMemory::listening_since(memory, self.settings.refresh, now);
         let pools = self.store.pools().await?;
         let mut report = RefreshReport::default();
         self.due_pass(&pools, listening_since, &mut report).await?;
         for record in &pools {
             let pool = format!("pool {}", record.pool.name);
-            self.heal(&pool, self.advance_waiting(record).await);
+            self.heal(&pool, self.reconcile_waiting(record).await);
             self.heal(&pool, self.top_up(record, &mut report).await);
         }
         let RefreshMemory { last_sweep_at, rev, .. } = memory.unwrap_or_default();
@@ -58,16 +54,6 @@ impl Control {
         let memory = self.store.refresh_memory().await?.unwrap_or_default();
         let memory = RefreshMemory { last_pass_at: now, listening_since: now, ..memory };
         Ok(self.store.put_refresh_memory(&memory).await?)
-    }
-
-    /// Heartbeats that could not arrive were not missed: after a gap between passes, silence is counted from now.
-    fn listening_since(&self, memory: Option<RefreshMemory>, now: Timestamp) -> Timestamp {
-        match memory {
-            Some(memory) if now.since(memory.last_pass_at) <= self.settings.refresh * PASSES_MISSED => {
-                memory.listening_since
-            }
-            Some(_) | None => now,
-        }
     }
 }
 

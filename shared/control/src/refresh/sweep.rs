@@ -2,20 +2,17 @@
 //! machines, idle runners that no queue announces, claims that nobody looks at, slot counters.
 
 use crate::control::Control;
-use crate::ports::backend::Machine;
-use crate::refused::{Refused, chain};
-use crate::store::{Page, WhichClaims};
+use crate::error::{Refused, chain};
+use crate::store::{Found, Page, WhichClaims};
 use motorpool_domain::Actor;
-use motorpool_domain::pool::Pool;
-use motorpool_domain::pool::PoolRecord;
-use motorpool_domain::runner::{Presence, Removal, Runner, RunnerEvent, RunnerState};
+use motorpool_domain::pool::{Pool, PoolRecord};
+use motorpool_domain::runner::{
+    Presence, Removal, Runner, RunnerEvent, RunnerState, Whose, is_to_be_announced, whose,
+};
 use motorpool_wire::api::RefreshReport;
 use std::collections::HashSet;
-use std::time::Duration;
 
 const PAGE: u32 = 100;
-/// An idle runner is announced again so long after its last announcement.
-const ANNOUNCE_AGAIN: Duration = Duration::from_secs(300);
 
 impl Control {
     pub(super) async fn sweep(
@@ -40,7 +37,7 @@ impl Control {
         for record in self.store.pools().await? {
             for runner in self.all_runners(&record.pool).await? {
                 if runner.state == RunnerState::Idle {
-                    self.announce(&runner).await?;
+                    self.announce(&runner, self.now()).await?;
                     announced += 1;
                 }
             }
@@ -58,13 +55,10 @@ impl Control {
             }
             if pool.retired {
                 let event = RunnerEvent::OperatorRemove { removal: Removal::IfFree };
-                let outcome = self.apply(pool, runner, &event, &Actor::Refresh).await;
+                let outcome = self.transition(pool, runner, &event, &Actor::Refresh, now).await;
                 self.heal(&format!("runner {}", runner.id), outcome.map(|_| ()));
-            } else if runner
-                .announced_at
-                .is_none_or(|at| at < runner.entered_at || now.since(at) >= ANNOUNCE_AGAIN)
-            {
-                self.announce(runner).await?;
+            } else if is_to_be_announced(runner, now) {
+                self.announce(runner, now).await?;
                 report.announced += 1;
             }
         }
@@ -91,9 +85,13 @@ impl Control {
             }
         };
         let mut known = HashSet::new();
-        for machine in &machines {
-            let record = self.store.runner(&machine.runner).await?;
-            match whose(machine, record.as_ref()) {
+        let named: Vec<_> = machines.iter().map(|machine| machine.runner.clone()).collect();
+        for (machine, record) in machines.iter().zip(self.store.find_runners(&named).await?) {
+            // A machine whose record can't be read is somebody's, who is of another version.
+            if record == Found::Unreadable {
+                continue;
+            }
+            match whose(&machine.provider_id, record.record()) {
                 Whose::Known => {
                     known.insert(machine.runner.clone());
                     continue;
@@ -112,8 +110,10 @@ impl Control {
         for runner in self.all_runners(pool).await?.iter().filter(|runner| !known.contains(&runner.id)) {
             // The inventory was read before the runners: whoever came since is asked for by name.
             if let Ok(Presence::Gone) = backend.describe(runner).await {
-                let applied = self.apply(pool, runner, &RunnerEvent::ProviderGone, &Actor::Refresh).await?;
-                self.follow(&applied).await?;
+                let now = self.now();
+                let gone = RunnerEvent::ProviderGone;
+                let applied = self.transition(pool, runner, &gone, &Actor::Refresh, now).await?;
+                self.notify_dependents(&applied, now).await?;
             }
         }
         Ok(())
@@ -124,7 +124,10 @@ impl Control {
         loop {
             let listed = self.store.list_claims(&pool.name, WhichClaims::Open, page).await?;
             for claim in &listed.items {
-                self.heal(&format!("claim {}", claim.id), self.advance(&claim.id).await.map(|_| ()));
+                self.heal(
+                    &format!("claim {}", claim.id),
+                    self.reconcile(&claim.id, self.now()).await.map(|_| ()),
+                );
             }
             match listed.next {
                 Some(after) => page = Page { at_most: PAGE, after: Some(after) },
@@ -144,65 +147,5 @@ impl Control {
                 None => return Ok(all),
             }
         }
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Whose<'a> {
-    Known,
-    Nobodys,
-    /// Two control planes launched one intent, and the other's answer was noted.
-    Doubled {
-        provider_id: &'a str,
-    },
-}
-
-/// A record that names no machine may be of any: the answer to its launch is not noted yet, or was lost.
-fn whose<'a>(machine: &Machine, record: Option<&'a Runner>) -> Whose<'a> {
-    let Some(runner) = record.filter(|runner| runner.state.name().live()) else { return Whose::Nobodys };
-    match runner.provider_id.as_deref() {
-        Some(provider_id) if provider_id != machine.provider_id => Whose::Doubled { provider_id },
-        Some(_) | None => Whose::Known,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use motorpool_domain::runner::NewRunner;
-    use motorpool_domain::spec::{Offer, Spec, Usage};
-    use motorpool_domain::{Epoch, LaunchId, PoolName, RunnerId, Threshold, Timestamp};
-
-    fn intent() -> Runner {
-        let now = Timestamp::from_millis(0);
-        let new = NewRunner {
-            id: RunnerId::parse("r-1").unwrap(),
-            pool: PoolName::parse("small").unwrap(),
-            launch: LaunchId::parse("l-1").unwrap(),
-            index: 0,
-            attempt: None,
-            offer: Offer {
-                instance_type: "local".to_owned(),
-                usage: Usage::OnDemand,
-                spec: Spec { cpu: 1, memory_mb: 1_024 },
-            },
-            kept: false,
-            hold: None,
-            epoch: Epoch::FIRST,
-            threshold: Threshold::in_(Duration::from_secs(600), now),
-        };
-        Runner::intent(new, now)
-    }
-
-    #[test]
-    fn inv_16_a_machine_is_of_its_record_unless_that_is_ended_or_names_another() {
-        let machine = Machine { runner: intent().id, provider_id: "local:a:r-1".to_owned() };
-        let launched = |by: &str| Runner { provider_id: Some(format!("local:{by}:r-1")), ..intent() };
-        assert_eq!(whose(&machine, None), Whose::Nobodys);
-        assert_eq!(whose(&machine, Some(&intent())), Whose::Known);
-        assert_eq!(whose(&machine, Some(&launched("a"))), Whose::Known);
-        assert_eq!(whose(&machine, Some(&launched("b"))), Whose::Doubled { provider_id: "local:b:r-1" });
-        let ended = RunnerState::Terminated { why: "its time was over".to_owned() };
-        assert_eq!(whose(&machine, Some(&Runner { state: ended, ..launched("b") })), Whose::Nobodys);
     }
 }

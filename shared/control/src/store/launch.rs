@@ -1,8 +1,7 @@
 //! Launch intents: one transaction over the pool's slots, the new runners, the claim that gains them, and all their logs.
 
 use super::opening::{self, ClaimGain};
-use super::runner::MOST_TOGETHER;
-use super::{Store, log, pool, read, row};
+use super::{Store, log, pool, read, row, runner};
 use crate::ports::ledger::LedgerError;
 use crate::ports::tx::{Committed, Op, Tx, When};
 use motorpool_domain::pool::PoolRecord;
@@ -14,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy)]
 pub struct IntentsWrite<'a> {
     pub pool: &'a PoolName,
+    /// The revision of the pool's definition that the launch was decided on.
+    pub seen: u64,
     /// The pool's limit: the slots in use stay at or below it.
     pub max: u32,
     /// Only if exactly so many slots are in use: for who decided on that number.
@@ -31,6 +32,10 @@ pub enum IntentsWritten {
     /// Not so many slots are free, or the number in use was another.
     NoSlots {
         used: u32,
+    },
+    /// The pool was defined anew.
+    PoolChanged {
+        found: Box<PoolRecord>,
     },
     /// The claim moved on, or another has its name.
     ClaimLost,
@@ -67,10 +72,10 @@ impl Store {
         write: &IntentsWrite<'_>,
         ended: &Ended,
     ) -> Result<Committed, LedgerError> {
-        let IntentsWrite { pool, max, only_if_used, runners, look_at, claim, entry } = *write;
+        let IntentsWrite { pool, seen, max, only_if_used, runners, look_at, claim, entry } = *write;
         let name = FIRST_RUNNER + runners.len() + 1;
         let tx = |free| {
-            let mut tx = Tx::default().with(pool::take_slots(pool, runners.len(), max, only_if_used));
+            let mut tx = Tx::default().with(pool::take_slots(pool, seen, runners.len(), max, only_if_used));
             for runner in runners {
                 let when = ended.get(&runner.id).map_or(When::Absent, |ended| When::Is(ended.version()));
                 tx = tx.with(Op::Put { row: row(runner)?.due_by(look_at), when });
@@ -118,7 +123,13 @@ fn why_not_launched(write: &IntentsWrite<'_>, refused: &Committed) -> Result<Int
         return Ok(IntentsWritten::Exists);
     }
     match refused.lost(POOL).flatten() {
-        Some(stored) => Ok(IntentsWritten::NoSlots { used: read::<PoolRecord>(stored)?.used }),
+        Some(stored) => {
+            let found: PoolRecord = read(stored)?;
+            Ok(match found.rev == write.seen {
+                true => IntentsWritten::NoSlots { used: found.used },
+                false => IntentsWritten::PoolChanged { found: Box::new(found) },
+            })
+        }
         None => Err(LedgerError::failed(
             format!("write launch intents for pool {}", write.pool),
             "the transaction was refused for no condition that it has",
@@ -129,9 +140,9 @@ fn why_not_launched(write: &IntentsWrite<'_>, refused: &Committed) -> Result<Int
 /// No more intents than a launch has, each with an id of its own.
 fn must_be_new(write: &IntentsWrite<'_>) -> Result<(), LedgerError> {
     let ids: BTreeSet<_> = write.runners.iter().map(|runner| &runner.id).collect();
-    if ids.len() == write.runners.len() && ids.len() <= MOST_TOGETHER {
+    if ids.len() == write.runners.len() && runner::go_together(ids.len()) {
         return Ok(());
     }
-    let why = format!("they must be at most {MOST_TOGETHER}, each with an id of its own");
+    let why = format!("they must be at most {}, each with an id of its own", Store::MOST_TOGETHER);
     Err(LedgerError::failed(format!("write {} launch intents", write.runners.len()), why))
 }

@@ -10,6 +10,7 @@ mod log;
 mod opening;
 mod pool;
 mod refresh;
+mod release;
 mod runner;
 mod take;
 
@@ -39,6 +40,40 @@ pub enum Written<T> {
     Missing,
 }
 
+/// What stands where a record was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found<R> {
+    Record(R),
+    /// Of a newer version, or broken: it is there, is left as it is, and must not be taken for missing.
+    Unreadable,
+    Missing,
+}
+
+impl<R> Found<R> {
+    pub fn record(&self) -> Option<&R> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Unreadable | Self::Missing => None,
+        }
+    }
+
+    pub fn into_record(self) -> Option<R> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Unreadable | Self::Missing => None,
+        }
+    }
+}
+
+impl<R: Record> Found<R> {
+    fn read(stored: Option<&Stored>) -> Self {
+        match stored {
+            Some(stored) => read_or_skip(stored).map_or(Self::Unreadable, Self::Record),
+            None => Self::Missing,
+        }
+    }
+}
+
 impl Store {
     pub fn new(ledger: Arc<dyn Ledger>) -> Self {
         Self { ledger }
@@ -56,11 +91,16 @@ impl Store {
 
     /// In the order asked for. One that can't be read counts as missing, with an alert: it must not stand in the way of the others.
     async fn many<R: Record>(&self, paths: &[Path]) -> Result<Vec<Option<R>>, LedgerError> {
+        Ok(self.find(paths).await?.into_iter().map(Found::into_record).collect())
+    }
+
+    /// The same for whoever would act on what is missing, and so must know it from what can't be read.
+    async fn find<R: Record>(&self, paths: &[Path]) -> Result<Vec<Found<R>>, LedgerError> {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
         let found = self.ledger.get(paths).await?;
-        Ok(found.iter().map(|stored| stored.as_ref().and_then(read_or_skip)).collect())
+        Ok(found.iter().map(|stored| Found::read(stored.as_ref())).collect())
     }
 
     async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError> {
@@ -86,7 +126,7 @@ fn read_or_skip<R: Record>(stored: &Stored) -> Option<R> {
     match read(stored) {
         Ok(record) => Some(record),
         Err(error) => {
-            tracing::warn!(target: "alert", record = %stored.path, error = crate::refused::chain(&error), "a record can't be read, and is left as it is");
+            tracing::warn!(target: "alert", record = %stored.path, error = crate::error::chain(&error), "a record can't be read, and is left as it is");
             None
         }
     }

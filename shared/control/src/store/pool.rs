@@ -3,6 +3,7 @@
 use super::{Store, Written, listing, read, read_or_skip, row};
 use crate::ports::ledger::{Children, LedgerError, Order};
 use crate::ports::tx::{Committed, Held, Op, Tx, When};
+use motorpool_domain::claim::{Claim, ClaimKey, ClaimName};
 use motorpool_domain::ladder::Shortage;
 use motorpool_domain::pool::{POOLS, Pool, PoolRecord, PoolShortage, SHORTAGE};
 use motorpool_domain::record::{Key, Path, Record};
@@ -36,6 +37,20 @@ const MOST_SHORTAGES: usize = 500;
 impl Store {
     pub async fn pool(&self, name: &PoolName) -> Result<Option<PoolRecord>, LedgerError> {
         self.one(Key::from(name).into()).await
+    }
+
+    /// The pool of a claim's key, and the latest claim with that key.
+    pub async fn pool_and_claim(
+        &self,
+        key: &ClaimKey,
+    ) -> Result<(Option<PoolRecord>, Option<Claim>), LedgerError> {
+        let paths = [Key::from(&key.pool).into(), ClaimName::path_of(key)];
+        let mut found = self.ledger.get(&paths).await?.into_iter();
+        let pool = found.next().flatten().as_ref().map(read).transpose()?;
+        match found.next().flatten().as_ref().map(read::<ClaimName>).transpose()? {
+            Some(name) => Ok((pool, self.claim(&name.claim).await?)),
+            None => Ok((pool, None)),
+        }
     }
 
     /// All pools, by name.
@@ -87,7 +102,13 @@ impl Store {
     /// What the provider had none of, for whoever launches next. Forgotten when it is over.
     pub async fn note_shortage(&self, pool: &PoolName, shortage: &Shortage) -> Result<(), LedgerError> {
         let row = row(&PoolShortage { pool: pool.clone(), shortage: shortage.clone() })?;
-        self.commit(&Tx::default().with(Op::Put { row, when: When::Always })).await?;
+        let put = |when| Tx::default().with(Op::Put { row: row.clone(), when });
+        // What stands there already is replaced, unless a newer version wrote it.
+        if let Some(Some(found)) = self.commit(&put(When::Absent)).await?.lost(0)
+            && read_or_skip::<PoolShortage>(found).is_some()
+        {
+            self.commit(&put(When::Always)).await?;
+        }
         Ok(())
     }
 
@@ -102,18 +123,20 @@ impl Store {
     }
 }
 
-/// `more` slots of the pool, if that leaves it within `max`; and only if exactly so many are in use, where that is asked for.
-pub(super) fn take_slots(pool: &PoolName, more: usize, max: u32, only_if_used: Option<u32>) -> Op {
+/// `more` slots of the pool, if it is still of this definition and that leaves it within `max`; and only if exactly so many are in use, where that
+/// is asked for.
+pub(super) fn take_slots(pool: &PoolName, seen: u64, more: usize, max: u32, only_if_used: Option<u32>) -> Op {
     let more = u64::try_from(more).unwrap_or(u64::MAX);
     let (at_least, at_most) = match only_if_used {
         None => (more, u64::from(max)),
         Some(used) => (u64::from(used) + more, u64::from(max).min(u64::from(used) + more)),
     };
-    Op::Add { path: slots(pool), by: i64::try_from(more).unwrap_or(i64::MAX), at_least, at_most }
+    let (was, by) = (Some(PoolRecord::version_of(seen)), i64::try_from(more).unwrap_or(i64::MAX));
+    Op::Add { path: slots(pool), was, by, at_least, at_most }
 }
 
 pub(super) fn give_slot_back(pool: &PoolName) -> Op {
-    Op::Add { path: slots(pool), by: -1, at_least: 0, at_most: u64::from(u32::MAX) }
+    Op::Add { path: slots(pool), was: None, by: -1, at_least: 0, at_most: u64::from(u32::MAX) }
 }
 
 fn slots(pool: &PoolName) -> Path {

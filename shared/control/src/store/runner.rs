@@ -2,11 +2,12 @@
 //! marks beside the record, and no change of it.
 
 use super::listing::{self, Listed, Page};
-use super::{Store, Written, log, pool, read, read_or_skip, row};
+use super::{Found, Store, Written, log, pool, read, read_or_skip, row};
 use crate::ports::ledger::{LedgerError, Touch};
-use crate::ports::tx::{Committed, Op, Tx};
+use crate::ports::tx::{Committed, Op, Tx, When};
+use motorpool_domain::pool::{Limits, PoolRecord};
 use motorpool_domain::record::{Key, Path, Record};
-use motorpool_domain::runner::{ANNOUNCED, Runner, SEEN, StateName};
+use motorpool_domain::runner::{ANNOUNCED, Runner, RunnerToken, SEEN, StateName, next_look};
 use motorpool_domain::{AuditEntry, Epoch, PoolName, RunnerId, Timestamp};
 use std::collections::BTreeSet;
 
@@ -20,6 +21,13 @@ pub struct RunnerWrite<'a> {
     pub entry: &'a AuditEntry,
 }
 
+impl<'a> RunnerWrite<'a> {
+    /// At the time of its entry, in a pool with these limits.
+    pub fn of(before: &'a Runner, after: &'a Runner, limits: &Limits, entry: &'a AuditEntry) -> Self {
+        Self { before, after, look_at: next_look(after, limits, entry.at), entry }
+    }
+}
+
 /// Whether a transaction over several records won.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllWritten {
@@ -28,10 +36,10 @@ pub enum AllWritten {
     Lost,
 }
 
-/// A launch is one call to the provider, and one transaction.
-pub(super) const MOST_TOGETHER: usize = 25;
-
 impl Store {
+    /// So many runners are written in one transaction at most: a launch is one call to the provider, and one transaction.
+    pub const MOST_TOGETHER: u32 = 25;
+
     /// The record itself, as it is now.
     pub async fn runner(&self, id: &RunnerId) -> Result<Option<Runner>, LedgerError> {
         self.one(Key::from(id).into()).await
@@ -39,8 +47,32 @@ impl Store {
 
     /// The records themselves, in the order asked for.
     pub async fn runners(&self, ids: &[RunnerId]) -> Result<Vec<Option<Runner>>, LedgerError> {
-        let paths: Vec<Path> = ids.iter().map(|id| Key::from(id).into()).collect();
-        self.many(&paths).await
+        self.many(&paths(ids)).await
+    }
+
+    /// The same for whoever would act on a runner that is missing.
+    pub async fn find_runners(&self, ids: &[RunnerId]) -> Result<Vec<Found<Runner>>, LedgerError> {
+        self.find(&paths(ids)).await
+    }
+
+    /// A pool and some of its runners, in one read.
+    pub async fn pool_and_runners(
+        &self,
+        pool: &PoolName,
+        ids: &[RunnerId],
+    ) -> Result<(Option<PoolRecord>, Vec<Found<Runner>>), LedgerError> {
+        let paths = [vec![Key::from(pool).into()], paths(ids)].concat();
+        let mut found = self.ledger.get(&paths).await?.into_iter();
+        let pool = found.next().flatten().as_ref().map(read).transpose()?;
+        Ok((pool, found.map(|stored| Found::read(stored.as_ref())).collect()))
+    }
+
+    /// The runner whose token has this hash, if its record says so as well: a token that was replaced is nobody's.
+    pub async fn runner_by_token(&self, token_sha256: &str) -> Result<Option<Runner>, LedgerError> {
+        let Some(token) = self.one::<RunnerToken>(RunnerToken::path_of(token_sha256)).await? else {
+            return Ok(None);
+        };
+        Ok(self.runner(&token.runner).await?.filter(|runner| token.is_good_for(runner)))
     }
 
     /// For display, sweeps and a first look: an index, and so perhaps late. Terminated runners are listed only when asked for by state. Of
@@ -76,7 +108,10 @@ impl Store {
     pub async fn write_runner(&self, write: RunnerWrite<'_>) -> Result<Written<Runner>, LedgerError> {
         const RECORD: usize = 0;
         let RunnerWrite { before, after, entry, .. } = write;
-        let alone = Tx::default().with(replace(write)?).logged(log::of(after, entry)?);
+        let mut alone = Tx::default().with(replace(write)?).logged(log::of(after, entry)?);
+        for token in RunnerToken::changed(before, after, entry.at) {
+            alone = alone.with(Op::Put { row: row(&token)?, when: When::Always });
+        }
         let ends = before.state.name().live() && !after.state.name().live();
         let mut committed = match ends {
             true => self.commit(&alone.clone().with(pool::give_slot_back(&after.pool))).await?,
@@ -154,6 +189,10 @@ impl Store {
     }
 }
 
+fn paths(ids: &[RunnerId]) -> Vec<Path> {
+    ids.iter().map(|id| Key::from(id).into()).collect()
+}
+
 /// `after` in the place of `before`, as a part of a transaction.
 pub(super) fn replace(write: RunnerWrite<'_>) -> Result<Op, LedgerError> {
     let RunnerWrite { before, after, look_at, entry: _ } = write;
@@ -165,13 +204,18 @@ fn is_what_was_written(found: &Runner, after: &Runner) -> bool {
     Runner { seen_at: after.seen_at, announced_at: after.announced_at, ..found.clone() } == *after
 }
 
+/// Whether so many runners may be written in one transaction.
+pub(super) fn go_together(count: usize) -> bool {
+    u32::try_from(count).is_ok_and(|count| count <= Store::MOST_TOGETHER)
+}
+
 /// No more records than a launch has, none of them twice, and none that would give its slot back.
 fn must_go_together(writes: &[RunnerWrite<'_>]) -> Result<(), LedgerError> {
     let ids: BTreeSet<_> = writes.iter().map(|write| &write.before.id).collect();
     let ends = writes.iter().any(|write| !write.after.state.name().live());
-    if ids.len() == writes.len() && (1..=MOST_TOGETHER).contains(&ids.len()) && !ends {
+    if ids.len() == writes.len() && !ids.is_empty() && go_together(ids.len()) && !ends {
         return Ok(());
     }
-    let why = format!("they must be 1 to {MOST_TOGETHER}, each another, and none may end");
+    let why = format!("they must be 1 to {}, each another, and none may end", Store::MOST_TOGETHER);
     Err(LedgerError::failed(format!("write {} runners together", writes.len()), why))
 }

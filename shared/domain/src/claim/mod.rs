@@ -1,11 +1,13 @@
 //! A claim: a workflow's hold on N runners. What may become of it is decided here and in `progress`.
 
+mod ask;
 mod progress;
 mod record;
 mod repeated;
 mod turn;
 mod why;
 
+pub use ask::{NotToBeHad, ask};
 pub use progress::{Assessment, MemberSeen, Progress, assess, left_over, progress};
 pub use record::{CLAIM, ClaimName, OPEN, SHORT, STARTING, ended_claims, open_claims};
 pub use repeated::taken_before;
@@ -104,6 +106,14 @@ impl ClaimState {
             Self::Ready { .. } => "ready",
             Self::Released { .. } => "released",
             Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// Why it ended; nothing of one that is open.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Released { why, .. } | Self::Failed { why, .. } => Some(why),
+            Self::Pending | Self::Ready { .. } => None,
         }
     }
 
@@ -256,6 +266,12 @@ impl Claim {
             settling: !self.members.is_empty(),
             ..self.clone()
         }
+    }
+
+    /// An ended claim that lets go of its runners by the very write that ends it.
+    #[must_use]
+    pub fn settled_at_once(&self) -> Self {
+        Self { settling: false, ..self.clone() }
     }
 
     #[must_use]

@@ -1,7 +1,7 @@
 //! How far a claim has come: which of its runners still count, and whether it becomes ready, fails or ends.
 
 use crate::claim::{Claim, ClaimState, Member};
-use crate::runner::{Hold, Runner, RunnerEvent, RunnerState};
+use crate::runner::{Hold, Holder, Runner, RunnerEvent, RunnerState};
 use crate::time::{Threshold, Timestamp};
 
 /// A member, with its runner's record as it is now.
@@ -68,13 +68,14 @@ fn standing(claim: &Claim, member: &Member, runner: Option<&Runner>) -> Standing
     if runner.epoch != member.epoch {
         return Standing::Lost("it was reset".to_owned());
     }
+    let own = Holder::from(&claim.id);
     match &runner.state {
         RunnerState::Created { hold: Some(hold), .. } | RunnerState::Claimed { hold }
-            if hold.claim == claim.id =>
+            if hold.holder == own =>
         {
             Standing::Starting
         }
-        RunnerState::Running { hold, leaving: false } if hold.claim == claim.id => Standing::Running,
+        RunnerState::Running { hold, leaving: false } if hold.holder == own => Standing::Running,
         RunnerState::Running { leaving: true, .. } => {
             Standing::Lost("the provider is taking its machine away".to_owned())
         }
@@ -94,7 +95,7 @@ fn standing(claim: &Claim, member: &Member, runner: Option<&Runner>) -> Standing
 /// when the claim ends, and the machine is there all the same, nobody else lets go of it.
 pub fn left_over(leaving: &Hold, claim: Option<&Claim>) -> Option<RunnerEvent> {
     let open = claim.is_some_and(|claim| claim.state.open());
-    (!open).then(|| RunnerEvent::Release { why: format!("{} has ended", leaving.claim) })
+    (!open).then(|| RunnerEvent::Release { why: format!("{} has ended", leaving.holder) })
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -57,6 +57,16 @@ pub fn decide_change(known: &Pool, wanted: &Pool, used: u32) -> PoolChange {
     }
 }
 
+/// The pool as it is once the file no longer has it. Nothing, if it is so already, or the API has it by now.
+pub fn retired(known: &Pool) -> Option<Pool> {
+    (known.source == Source::File && !known.retired).then(|| Pool { retired: true, ..known.clone() })
+}
+
+/// Whether a pool can be deleted only by taking it out of the file.
+pub fn is_left_to_the_file(known: &Pool) -> bool {
+    known.source == Source::File && !known.retired
+}
+
 /// The backends that a control plane must have: those of the pools that are defined; and of pools that no longer are, or are not defined
 /// here, as long as they have runners. Somebody must be able to see and end them.
 pub fn needed_backends<'a>(
@@ -167,6 +177,18 @@ mod tests {
             (pool(file, false, local()), pool(file, true, local()), PoolChange::AtOnce),
         ] {
             assert_eq!(decide_change(&known, &wanted, 1), expected, "{known:?} to {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_pool_of_the_file_is_retired_and_only_once() {
+        let local = || rules(BackendKind::Local);
+        let of_file = pool(Source::File, false, local());
+        assert!(retired(&of_file).is_some_and(|after| after.retired));
+        assert!(is_left_to_the_file(&of_file));
+        for other in [pool(Source::File, true, local()), pool(Source::Api, false, local())] {
+            assert_eq!(retired(&other), None);
+            assert!(!is_left_to_the_file(&other));
         }
     }
 

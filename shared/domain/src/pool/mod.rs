@@ -4,11 +4,16 @@ mod change;
 mod ec2;
 mod grace;
 mod health;
+mod idle;
 mod record;
 
-pub use change::{Moved, PoolChange, decide_change, launches_as_before, needed_backends, next_rev};
+pub use change::{
+    Moved, PoolChange, decide_change, is_left_to_the_file, launches_as_before, needed_backends, next_rev,
+    retired,
+};
 pub use ec2::{Architecture, Download, Ec2Rules};
 pub use health::{PoolConcern, PoolFigures, calls_run_short, refusal_stands, seems_silent};
+pub use idle::{Spares, Surplus};
 pub use record::{POOL, POOLS, PoolRecord, PoolShortage, SHORTAGE};
 
 use crate::ci::CiBinding;

@@ -4,6 +4,7 @@ use crate::ids::Epoch;
 use crate::pool::Limits;
 use crate::runner::{Look, Runner, RunnerState, look};
 use crate::time::Timestamp;
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Announced {
@@ -29,12 +30,20 @@ pub fn announced(runner: &Runner, epoch: Epoch, limits: &Limits, now: Timestamp)
     Announced::Takeable
 }
 
+/// An idle runner is announced again so long after its last announcement.
+const AGAIN: Duration = Duration::from_secs(300);
+
+/// Whether a queue should be told now that this runner is idle: it never was, only in an earlier idleness, or so long ago that the notice may be lost.
+pub fn is_to_be_announced(runner: &Runner, now: Timestamp) -> bool {
+    let known = runner.announced_at.filter(|at| *at >= runner.entered_at);
+    runner.state == RunnerState::Idle && known.is_none_or(|at| now.since(at) >= AGAIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::runner::launching::samples::runner;
     use crate::time::Threshold;
-    use std::time::Duration;
 
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
@@ -69,5 +78,24 @@ mod tests {
         assert!(matches!(now(&silent), Announced::NotNow(why) if why.contains("heard")));
         let late = Runner { threshold: Some(Threshold(Timestamp::from_millis(1))), ..idle() };
         assert!(matches!(now(&late), Announced::NotNow(why) if why.contains("time")));
+    }
+
+    #[test]
+    fn inv_10_an_idle_runner_is_announced_until_a_queue_was_told_lately() {
+        let told = |at| Runner { announced_at: at, entered_at: NOW, ..idle() };
+        let later = NOW.after(AGAIN);
+        for (runner, at, expected) in [
+            (told(None), NOW, true),
+            (told(Some(NOW)), NOW, false),
+            (told(Some(Timestamp::from_millis(1))), NOW, true),
+            (told(Some(NOW)), later, true),
+            (
+                Runner { state: RunnerState::Quarantined { why: "broken".to_owned() }, ..told(None) },
+                NOW,
+                false,
+            ),
+        ] {
+            assert_eq!(is_to_be_announced(&runner, at), expected, "{runner:?}");
+        }
     }
 }

@@ -76,10 +76,10 @@ pub fn desired(runner: &Runner, observed: &Observed, rules: &Rules, now: Timesta
             if !tasks.done(&tasks.prepare_id()) {
                 return Desired::Do(Task::Prepare { id: tasks.prepare_id() });
             }
-            tasks.registration(hold.as_ref().map(|hold| hold.claim.label()))
+            tasks.registration(hold.as_ref().map(|hold| hold.holder.label()))
         }
         RunnerState::Claimed { hold } | RunnerState::Running { hold, .. } => {
-            tasks.registration(Some(hold.claim.label()))
+            tasks.registration(Some(hold.holder.label()))
         }
         RunnerState::Resetting { not_before, .. } if *not_before > now => Desired::Rest,
         RunnerState::Resetting { attempt, .. } => match &observed.registered {
@@ -102,7 +102,7 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
     let tasks = Tasks { runner, observed };
     match &runner.state {
         RunnerState::Created { hold, .. } => {
-            let label = hold.as_ref().map(|hold| hold.claim.label());
+            let label = hold.as_ref().map(|hold| hold.holder.label());
             if let Some(why) = tasks.failure(&tasks.prepare_id()) {
                 return Some(RunnerEvent::Unhealthy { why: format!("its pre-runner script failed: {why}") });
             }
@@ -114,7 +114,7 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
             ready.then_some(RunnerEvent::Ready { until: None })
         }
         RunnerState::Claimed { hold } => tasks.registration_failure(true).or_else(|| {
-            let registered = observed.registered.as_ref() == Some(&hold.claim.label());
+            let registered = observed.registered.as_ref() == Some(&hold.holder.label());
             registered.then_some(RunnerEvent::Registered { until: None })
         }),
         RunnerState::Running { .. } => tasks.registration_failure(true),

@@ -1,11 +1,13 @@
 //! What can happen to a runner.
 
 use crate::ci::Registration;
-use crate::ids::{ClaimId, TaskId};
+use crate::ids::{ClaimId, Label, TaskId};
 use crate::ladder::LaunchCall;
+use crate::record::Key;
 use crate::runner::{ProofKind, Runner};
 use crate::time::Threshold;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,19 +119,57 @@ impl RunnerEvent {
 
     /// Whether it may be decided anew on what was found in the place of the record that it was decided on.
     pub fn is_meant_for(&self, found: &Runner, decided_on: &Runner) -> bool {
-        let holder = |runner: &Runner| runner.state.hold().map(|hold| hold.claim.clone());
         (found.epoch, found.state.name()) == (decided_on.epoch, decided_on.state.name())
-            && (!self.is_about_its_hold() || holder(found) == holder(decided_on))
+            && (!self.is_about_its_hold() || found.holder() == decided_on.holder())
     }
 }
 
-/// A claim's hold on a runner.
+/// Who has the use of a runner, and for how long at most.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    pub claim: ClaimId,
-    /// It came from the pool, and was not launched for this claim.
+    #[serde(flatten)]
+    pub holder: Holder,
+    /// It came from the pool, and was not launched for this holder.
     pub warm: bool,
     pub max_runtime: Duration,
+}
+
+/// The record that holds a runner. Its kind says what follows from a change of the runner, and what the CI system knows it by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holder {
+    Claim(ClaimId),
+}
+
+impl Holder {
+    /// Under which label a held runner registers with the CI system: nobody else has it.
+    pub fn label(&self) -> Label {
+        match self {
+            Self::Claim(claim) => claim.label(),
+        }
+    }
+}
+
+impl From<&ClaimId> for Holder {
+    fn from(claim: &ClaimId) -> Self {
+        Self::Claim(claim.clone())
+    }
+}
+
+impl From<&Holder> for Key {
+    fn from(holder: &Holder) -> Self {
+        match holder {
+            Holder::Claim(claim) => claim.into(),
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claim(claim) => claim.fmt(f),
+        }
+    }
 }
 
 /// What a provider says to a machine before it takes it away.
@@ -179,7 +219,7 @@ mod tests {
         let mut held = runner(0, 1, true);
         if let RunnerState::Created { hold, .. } = &mut held.state {
             *hold = claim.map(|claim| Hold {
-                claim: ClaimId::parse(claim).unwrap(),
+                holder: Holder::Claim(ClaimId::parse(claim).unwrap()),
                 warm: false,
                 max_runtime: Duration::ZERO,
             });

@@ -1,6 +1,7 @@
 //! How an agent joins as a runner, and how a runner's secret is renewed. Neither moves the runner to another state.
 
 use crate::ids::LaunchId;
+use crate::pool::BackendKind;
 use crate::runner::{Credential, Runner, RunnerState};
 use crate::time::Timestamp;
 
@@ -48,6 +49,25 @@ pub fn join(
         boot_id: runner.boot_id.clone().or_else(|| Some(boot_id.to_owned())),
         ..runner.clone()
     }))
+}
+
+/// Whether the machine that an agent comes from is the runner's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    Own,
+    /// The launch's own answer is on its way, or was lost: who comes with its secret came of it, and that is to be noted first.
+    NotNoted,
+    Other,
+}
+
+/// Where all machines of a launch are told the same secret, only the machine that the record names may join by it.
+pub fn identify(runner: &Runner, backend: BackendKind, machine_id: &str) -> Identity {
+    match &runner.provider_id {
+        _ if !backend.launches_alike() => Identity::Own,
+        Some(known) if known == machine_id => Identity::Own,
+        Some(_) => Identity::Other,
+        None => Identity::NotNoted,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +130,19 @@ mod tests {
         );
         assert_eq!(join(&after, &credential("a"), "boot-1", str::eq, NOW), Joining::Joined);
         assert_eq!(join(&after, &credential("b"), "boot-1", str::eq, NOW), Joining::UsedUp);
+    }
+
+    #[test]
+    fn refuse_23_another_machine_than_the_one_on_record_is_not_the_runner() {
+        let noted = |id: Option<&str>| Runner { provider_id: id.map(str::to_owned), ..runner(0, 1, true) };
+        for (known, backend, expected) in [
+            (Some("i-1"), BackendKind::Ec2, Identity::Own),
+            (Some("i-2"), BackendKind::Ec2, Identity::Other),
+            (None, BackendKind::Ec2, Identity::NotNoted),
+            (Some("local:a:r-1"), BackendKind::Local, Identity::Own),
+        ] {
+            assert_eq!(identify(&noted(known), backend, "i-1"), expected, "{known:?} {backend:?}");
+        }
     }
 
     #[test]

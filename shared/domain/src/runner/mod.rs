@@ -3,25 +3,31 @@
 mod announced;
 mod decide;
 mod desired;
+mod due;
 mod event;
+mod inventory;
 mod joining;
 mod launching;
 mod liveness;
 mod record;
+mod token;
 
-pub use announced::{Announced, announced};
+pub use announced::{Announced, announced, is_to_be_announced};
 pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
-pub use event::{Hold, Notice, Presence, Removal, RunnerEvent};
-pub use joining::{Joining, Renewal, join, renew_secret};
+pub use due::{DueFor, due_for, is_silent_while_idle, outlives_silence};
+pub use event::{Hold, Holder, Notice, Presence, Removal, RunnerEvent};
+pub use inventory::{Whose, whose};
+pub use joining::{Identity, Joining, Renewal, identify, join, renew_secret};
 pub use launching::{
     call_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, may_be_unseen, run_from,
 };
 pub use liveness::{Look, look, next_look, overdue};
 pub use record::{ANNOUNCED, FOR_NOBODY, RUNNER, SEEN, ended_runners, live_runners, state_prefix};
+pub use token::RunnerToken;
 
 use crate::ci::Registration;
-use crate::ids::{ClaimId, Epoch, LaunchId, PoolName, RunnerId, TaskId};
+use crate::ids::{Epoch, LaunchId, PoolName, RunnerId, TaskId};
 use crate::ladder::{LaunchCall, Price};
 use crate::spec::Offer;
 use crate::time::{Threshold, Timestamp};
@@ -254,7 +260,7 @@ impl RunnerState {
         }
     }
 
-    /// The claim that has a runner whose machine the provider takes away.
+    /// Who has a runner whose machine the provider takes away.
     pub fn leaving(&self) -> Option<&Hold> {
         match self {
             Self::Running { hold, leaving: true } => Some(hold),
@@ -270,7 +276,7 @@ impl RunnerState {
         }
     }
 
-    /// The claim that has, or still had a moment ago, the use of this runner.
+    /// Who has, or still had a moment ago, the use of this runner.
     pub fn hold(&self) -> Option<&Hold> {
         match self {
             Self::Created { hold, .. } => hold.as_ref(),
@@ -316,9 +322,14 @@ impl Runner {
         }
     }
 
-    /// Whether `claim` holds this runner in this epoch.
-    pub fn held_by(&self, claim: &ClaimId) -> bool {
-        self.state.hold().is_some_and(|hold| &hold.claim == claim)
+    /// Who holds this runner in this epoch.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.state.hold().map(|hold| &hold.holder)
+    }
+
+    pub fn held_by(&self, holder: impl Into<Holder>) -> bool {
+        let holder = holder.into();
+        self.holder() == Some(&holder)
     }
 }
 

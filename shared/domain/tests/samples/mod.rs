@@ -7,8 +7,8 @@ use motorpool_domain::claim::{Ask, Claim, ClaimKey};
 use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::{Clean, Rules};
 use motorpool_domain::runner::{
-    CleanProof, Credential, Hold, NewRunner, Notice, Presence, ProofKind, Removal, Runner, RunnerEvent,
-    RunnerState, StateName,
+    CleanProof, Credential, Hold, Holder, NewRunner, Notice, Presence, ProofKind, Removal, Runner,
+    RunnerEvent, RunnerState, StateName,
 };
 use motorpool_domain::samples;
 use motorpool_domain::spec::Want;
@@ -30,7 +30,7 @@ pub(crate) fn hold() -> Hold {
 }
 
 pub(crate) fn hold_of(claim: &str) -> Hold {
-    Hold { claim: claim_id(claim), warm: true, max_runtime: Duration::from_secs(1800) }
+    Hold { holder: Holder::Claim(claim_id(claim)), warm: true, max_runtime: Duration::from_secs(1800) }
 }
 
 pub(crate) fn intent(kept: bool) -> Runner {

@@ -73,9 +73,10 @@ fn of_row(op: &Op) -> Option<Write> {
             key: rows::key(&row.path),
             with: only_still(was, *counter).columns(rows::columns(row)),
         },
-        Op::Add { path, by, at_least, at_most } => {
+        Op::Add { path, was, by, at_least, at_most } => {
             let bound = |bound: u64| n(i128::from(bound) - i128::from(*by));
-            let enough = Expression::default().only_if(COUNTER, ">=", bound(*at_least));
+            let still = was.as_ref().map_or_else(Expression::default, |was| only_still(was, None));
+            let enough = still.only_if(COUNTER, ">=", bound(*at_least));
             let within = enough.only_if(COUNTER, "<=", bound(*at_most));
             Write::Update { key: rows::key(path), with: within.raise(COUNTER, n(*by)) }
         }

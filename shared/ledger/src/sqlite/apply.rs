@@ -113,7 +113,8 @@ fn holds(op: &Op, head: Option<&Head>) -> bool {
         Op::Replace { was, counter, .. } | Op::Delete { was, counter, .. } => {
             head.is_some_and(|head| head.is(was, *counter))
         }
-        Op::Add { by, at_least, at_most, .. } => {
+        Op::Add { path: _, was, by, at_least, at_most } => {
+            let head = head.filter(|head| was.as_ref().is_none_or(|was| head.is(was, None)));
             let sum = head.and_then(|head| head.counter.checked_add_signed(*by));
             sum.is_some_and(|sum| (*at_least..=*at_most).contains(&sum))
         }

@@ -92,7 +92,7 @@ pub(crate) async fn children_are_as_they_are_now(ledger: Shared) -> Result<()> {
     let all = between("a", "", END, Order::Rising);
     must_put(&ledger, [&child("a", "1"), &child("a", "2"), &child("a", "3")]).await?;
     let second = Row { version: version(2), doc: "2".to_owned(), ..child("a", "2") };
-    let added = Op::Add { path: child("a", "3").path, by: 4, at_least: 0, at_most: 9 };
+    let added = Op::Add { path: child("a", "3").path, was: None, by: 4, at_least: 0, at_most: 9 };
     must_commit(&ledger, [delete(&child("a", "1")), replace(&second), added]).await?;
     ledger.touch(&Touch { path: child("a", "3").path, ..touch("a", &[("seen", 5)]) }).await?;
     let third = stored(&child("a", "3"));

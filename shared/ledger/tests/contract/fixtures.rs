@@ -71,7 +71,7 @@ pub(crate) fn replace(row: &Row) -> Op {
 }
 
 pub(crate) fn add(id: &str, by: i64, at_least: u64, at_most: u64) -> Op {
-    Op::Add { path: path(id), by, at_least, at_most }
+    Op::Add { path: path(id), was: None, by, at_least, at_most }
 }
 
 pub(crate) fn check(id: &str, when: When) -> Op {

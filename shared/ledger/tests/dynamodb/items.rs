@@ -101,7 +101,7 @@ async fn a_single_write_is_one_request_and_shows_what_it_found() -> Result<()> {
     let (path, first) = (thing("a"), row(thing("a"), 1));
     let put = || Op::Put { row: first.clone(), when: When::Absent };
     let replace = |was| Op::Replace { row: row(path.clone(), 2), was, counter: None };
-    let add = |by| Op::Add { path: path.clone(), by, at_least: 0, at_most: 2 };
+    let add = |by| Op::Add { path: path.clone(), was: None, by, at_least: 0, at_most: 2 };
     let delete = |counter| Op::Delete { path: path.clone(), was: version(2), counter, lists: 0 };
     let after = |counter| {
         let mut found = stored(&row(path.clone(), 2));
@@ -176,7 +176,7 @@ async fn another_document_keeps_counter_and_marks_and_a_new_row_does_not() -> Re
     let world = World::new().await?;
     let path = thing("a");
     world.put(&row(path.clone(), 1)).await?;
-    let add = Op::Add { path: path.clone(), by: 4, at_least: 0, at_most: 4 };
+    let add = Op::Add { path: path.clone(), was: None, by: 4, at_least: 0, at_most: 4 };
     assert_eq!(world.commit(add).await?, Committed::Done);
     // Of any name: it stands in no expression.
     let marks = vec![("seen-at".to_owned(), 5), ("announced at".to_owned(), u64::MAX)];
@@ -209,7 +209,7 @@ async fn the_largest_numbers_stay_what_they_are() -> Result<()> {
     let max = Version { epoch: u64::MAX, ..version(u64::MAX) };
     let largest = Row { version: max.clone(), ..row(thing("a"), 1) };
     world.put(&largest).await?;
-    let add = |by, at_least, at_most| Op::Add { path: thing("a"), by, at_least, at_most };
+    let add = |by, at_least, at_most| Op::Add { path: thing("a"), was: None, by, at_least, at_most };
     for (op, held) in [
         (add(i64::MIN, 0, u64::MAX), false),
         (add(i64::MAX, 0, u64::MAX), true),

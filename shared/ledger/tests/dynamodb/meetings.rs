@@ -31,7 +31,7 @@ async fn fault_25_a_single_write_that_meets_a_transaction_is_tried_again() -> Re
     let path = thing("a");
     let put = Op::Put { row: row(path.clone(), 1), when: When::Absent };
     let replace = Op::Replace { row: row(path.clone(), 2), was: version(1), counter: None };
-    let add = Op::Add { path: path.clone(), by: 1, at_least: 1, at_most: 1 };
+    let add = Op::Add { path: path.clone(), was: None, by: 1, at_least: 1, at_most: 1 };
     let delete = Op::Delete { path: path.clone(), was: version(2), counter: Some(1), lists: 1 };
     for op in [put, replace, add] {
         world.faults.conflict(3, refused("TransactionConflictException"));
@@ -71,7 +71,7 @@ async fn fault_15_a_transaction_whose_answer_is_lost_is_done_once() -> Result<()
     world.faults.lose_answers(2);
     assert_eq!(world.ledger.commit(&next(1)).await?, Committed::Done);
     assert_eq!(world.faults.left(), 0, "the fault has fired");
-    let add = Op::Add { path: thing("a"), by: 1, at_least: 0, at_most: 9 };
+    let add = Op::Add { path: thing("a"), was: None, by: 1, at_least: 0, at_most: 9 };
     let entry = row(Path::child(thing("a").key, "added"), 1);
     world.faults.lose_answers(2);
     assert_eq!(world.ledger.commit(&Tx::default().with(add).logged(entry)).await?, Committed::Done);

@@ -107,7 +107,9 @@ impl Calls {
             }
             (78.., _) => {
                 let (by, at_least, at_most) = self.sum(found.map_or(0, |found| found.counter), holds);
-                Op::Add { path, by, at_least, at_most }
+                let named = self.dice.chance(50);
+                let was = named.then(|| self.was(found, holds).0);
+                Op::Add { path, was, by, at_least, at_most }
             }
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn pair(id: &str) -> Tx {
     let entry = Path::child(total().key, format!("log-{id}"));
     put(row("left", id))
         .with(Op::Put { row: row("right", id), when: When::Absent })
-        .with(Op::Add { path: total(), by: 1, at_least: 0, at_most: u64::MAX })
+        .with(Op::Add { path: total(), was: None, by: 1, at_least: 0, at_most: u64::MAX })
         .logged(Row { path: entry, places: Vec::new(), ..row("left", id) })
 }
 

@@ -41,7 +41,7 @@ async fn nothing_of_a_deleted_row_comes_back_with_the_next_of_its_path() -> Resu
     let ledger = SqliteLedger::open(dir.path())?;
     let expiring = Row { kept_until: Some(at(100)), due: Some(at(50)), ..row("runner", "r-1") };
     ledger.commit(&put(expiring)).await?;
-    let count = Op::Add { path: path("runner", "r-1"), by: 3, at_least: 0, at_most: 9 };
+    let count = Op::Add { path: path("runner", "r-1"), was: None, by: 3, at_least: 0, at_most: 9 };
     ledger.commit(&Tx::default().with(count)).await?;
     let marks = vec![("seen".to_owned(), 7)];
     ledger.touch(&Touch { path: path("runner", "r-1"), epoch: 1, unless: String::new(), marks }).await?;

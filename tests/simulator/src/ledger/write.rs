@@ -55,7 +55,9 @@ fn op_in_words(op: &Op) -> String {
     match op {
         Op::Put { row, when } => format!("put {} {} when {when:?}", row.path, row.version),
         Op::Replace { row, was, .. } => format!("{} {was} → {}", row.path, row.version),
-        Op::Add { path, by, at_least, at_most } => format!("{path} {by:+} within {at_least}..={at_most}"),
+        Op::Add { path, was, by, at_least, at_most } => {
+            format!("{path} {by:+} within {at_least}..={at_most} of {was:?}")
+        }
         Op::Check { path, when } => format!("{path} is {when:?}"),
         Op::Delete { path, was, .. } => format!("delete {path} {was}"),
     }

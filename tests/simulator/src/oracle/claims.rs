@@ -76,9 +76,6 @@ impl Oracle {
             self.fails(scene, 3, &[&before.id, &new.runner], what);
         }
         self.drops_only_lost(scene, before, after);
-        if before.settling && !after.settling {
-            self.let_go_of_all(scene, after);
-        }
         self.put_claim(scene, after);
     }
 
@@ -110,8 +107,12 @@ impl Oracle {
         }
     }
 
-    /// Invariant 23: what says that it is settled has nothing left, but for what refresh is about to take away.
-    fn let_go_of_all(&mut self, scene: &Scene<'_>, claim: &Claim) {
+    /// Invariant 23: what says that it is settled has nothing left, but for what refresh is about to take away; with what the same write made
+    /// of its runners.
+    pub(super) fn settles(&mut self, scene: &Scene<'_>, before: &Claim, claim: &Claim) {
+        if claim.settling || claim.state.open() || !(before.settling || before.state.open()) {
+            return;
+        }
         let expired =
             |runner: &Runner| runner.threshold.is_some_and(|threshold| threshold.passed(scene.now()));
         let held: Vec<String> = self

@@ -136,8 +136,8 @@ impl Oracle {
                 }
             }
         }
-        // What a claim gains, it may hold from the same write on.
-        let gains = !runners.is_empty() && !claims.is_empty();
+        // What a claim gains, it may hold from the same write on. One that ends by it lets go of its runners.
+        let gains = !runners.is_empty() && claims.iter().any(|change| change.after.state.open());
         for ClaimChange { before, after } in claims {
             match before {
                 None => self.opens(scene, after),
@@ -158,6 +158,11 @@ impl Oracle {
             self.put_runner(scene, after, gains && before.is_some());
             if gains {
                 self.held_by_one(scene, after);
+            }
+        }
+        for ClaimChange { before, after } in claims {
+            if let Some(before) = before {
+                self.settles(scene, before, after);
             }
         }
         if let Some(taken) = slots {

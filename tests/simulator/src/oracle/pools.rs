@@ -1,7 +1,7 @@
 //! What must hold of pools that are changed while they are used.
 //!
-//! How invariant 17 counts when a maximum is lowered. Nobody is taken away for it: what is there may stay, and goes by and by; but nothing comes on top. And
-//! who read the pool before may still launch by what he read, for as long as a use case takes.
+//! How invariant 17 counts when a maximum is lowered. Nobody is taken away for it: what is there may stay, and goes by and by; but nothing comes on
+//! top, not even by who read the pool before: a launch is written only on the definition that it was decided on.
 
 use super::{Oracle, Scene};
 use crate::faults::Fault;
@@ -12,15 +12,9 @@ use motorpool_domain::pool::Pool;
 /// A pool whose maximum was lowered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shrunk {
-    at_ms: u64,
-    /// The maximum before.
-    from: u32,
     /// What there may be, if that is more than the maximum: as many as there were at every look since.
     most: u32,
 }
-
-/// How long ago whoever launches may have read the pool.
-const READ_BEFORE_MS: u64 = 120_000;
 
 impl Oracle {
     pub(super) fn pool_changes(&mut self, scene: &Scene<'_>, pool: &Pool) {
@@ -35,22 +29,13 @@ impl Oracle {
         if there > to {
             self.fired.note(Fault::PoolShrunk);
         }
-        self.shrunk.insert(pool.name.clone(), Shrunk { at_ms: scene.now_ms, from, most: there });
+        self.shrunk.insert(pool.name.clone(), Shrunk { most: there });
     }
 
-    /// Invariant 17, for records: by the maximum that the launch was decided on, and by the pool's.
+    /// Invariant 17, for records: by the pool's maximum as it is when the launch is written.
     pub(super) fn intents_fit(&mut self, scene: &Scene<'_>, taken: &SlotsTaken) {
         let live = self.live_in(&taken.pool);
         let max = self.pools.get(&taken.pool).map_or(0, |pool| pool.rules.max);
-        let lately =
-            |shrunk: &&mut Shrunk| scene.now_ms - shrunk.at_ms <= READ_BEFORE_MS && taken.max <= shrunk.from;
-        let max = match self.shrunk.get_mut(&taken.pool).filter(lately) {
-            Some(shrunk) => {
-                shrunk.most = shrunk.most.max(live.min(taken.max));
-                max.max(taken.max)
-            }
-            None => max,
-        };
         if live > taken.max || live > max {
             let what = format!(
                 "pool {} has {live} live runners, at most {max} are allowed, and it was decided on {}",

@@ -2,6 +2,7 @@
 
 use super::Oracle;
 use crate::ci::{Entry, Registry};
+use motorpool_domain::runner::Runner;
 use std::collections::BTreeMap;
 
 /// How long a runner that is over may be listed, with faults all around.
@@ -35,7 +36,6 @@ impl Oracle {
     fn is_ghost(&self, entry: &Entry) -> bool {
         let Entry { runner, epoch, label, .. } = entry;
         let record = self.runner(runner).filter(|record| record.epoch == *epoch);
-        let hold = record.and_then(|record| record.state.hold());
-        hold.is_none_or(|hold| hold.claim.label() != *label)
+        record.and_then(Runner::holder).is_none_or(|holder| holder.label() != *label)
     }
 }

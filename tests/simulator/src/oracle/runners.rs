@@ -6,7 +6,7 @@ use crate::clocks::MOST_OFF_MS;
 use crate::faults::Fault;
 use motorpool_domain::Epoch;
 use motorpool_domain::claim::Claim;
-use motorpool_domain::runner::{Runner, RunnerState, StateName};
+use motorpool_domain::runner::{Holder, Runner, RunnerState, StateName};
 use std::time::Duration;
 
 impl Oracle {
@@ -111,7 +111,7 @@ impl Oracle {
         let expired = before.threshold.is_some_and(|threshold| threshold.passed(scene.now()));
         let right = match after.state.name() {
             StateName::Releasing => {
-                let holder = before.state.hold().and_then(|hold| self.claim(&hold.claim));
+                let holder = before.holder().and_then(|Holder::Claim(claim)| self.claim(claim));
                 holder.is_none_or(|claim: &Claim| !claim.state.open())
             }
             StateName::Terminated => scene.yard.gone(&before.id, before.provider_id.as_deref()),
@@ -170,29 +170,25 @@ impl Oracle {
 
     /// Invariant 3, from the runner's side: its holder lists it.
     pub(super) fn held_as_listed(&mut self, scene: &Scene<'_>, after: &Runner) {
-        let Some(hold) = after.state.hold() else { return };
+        let Some(Holder::Claim(holder)) = after.holder() else { return };
         // One whose machine is to go is not counted on any more: another has its place.
         let leaves = matches!(after.state, RunnerState::Running { leaving: true, .. }) || after.draining;
-        if !leaves && !self.lists(&hold.claim, after) {
-            let what =
-                format!("{}@{} is held by {}, which does not list it", after.id, after.epoch, hold.claim);
-            self.fails(scene, 3, &[&after.id, &hold.claim], what);
+        if !leaves && !self.lists(holder, after) {
+            let what = format!("{}@{} is held by {}, which does not list it", after.id, after.epoch, holder);
+            self.fails(scene, 3, &[&after.id, holder], what);
         }
     }
 
     /// Invariant 2: what was decided for one holder is not done to another. A claim that is open and lists a runner has not let go of it.
     fn let_go_by_its_holder(&mut self, scene: &Scene<'_>, before: &Runner, after: &Runner) {
-        let Some(hold) = before.state.hold() else { return };
+        let Some(Holder::Claim(holder)) = before.holder() else { return };
         let given_back =
             matches!(after.state, RunnerState::Created { hold: None, .. } | RunnerState::Releasing { .. });
-        let is_open = self.claim(&hold.claim).is_some_and(|claim| claim.state.open());
-        if before.state.name() != StateName::Releasing
-            && given_back
-            && is_open
-            && self.lists(&hold.claim, before)
+        let is_open = self.claim(holder).is_some_and(|claim| claim.state.open());
+        if before.state.name() != StateName::Releasing && given_back && is_open && self.lists(holder, before)
         {
-            let what = format!("{}@{} is taken from {}, which is open", before.id, before.epoch, hold.claim);
-            self.fails(scene, 2, &[&before.id, &hold.claim], what);
+            let what = format!("{}@{} is taken from {}, which is open", before.id, before.epoch, holder);
+            self.fails(scene, 2, &[&before.id, holder], what);
         }
     }
 

@@ -9,10 +9,12 @@ pub mod listings;
 pub mod log;
 pub mod opening;
 pub mod pools;
+pub mod release;
 pub mod runners;
 pub mod slots;
 pub mod take;
 pub mod together;
+pub mod tokens;
 pub mod trace;
 
 use std::collections::hash_map::RandomState;
@@ -69,6 +71,7 @@ macro_rules! ledger_contract {
             opening::a_claim_is_opened_with_its_intents_or_not_at_all,
             slots::inv_15_intents_are_written_with_their_claim,
             slots::inv_17_intents_beyond_the_maximum_are_refused_whole,
+            slots::inv_17_a_launch_is_written_on_the_definition_that_it_was_decided_on,
             slots::inv_17_of_20_launches_at_once_none_goes_beyond_the_maximum,
             slots::inv_17_a_launch_decided_on_a_count_needs_that_count,
             slots::inv_17_a_terminated_runner_gives_its_slot_back_once,
@@ -83,6 +86,12 @@ macro_rules! ledger_contract {
             together::inv_07_fault_15_writing_together_again_is_done_and_changes_nothing,
             together::what_can_not_be_written_together_is_an_error,
             together::fault_22_a_shortage_is_remembered_until_it_is_over,
+            release::a_claim_ends_and_lets_go_of_its_runners_in_one_write,
+            release::inv_02_a_release_of_what_has_moved_on_is_lost_whole,
+            release::inv_07_fault_15_releasing_again_is_done_and_changes_nothing,
+            release::inv_02_of_16_releases_at_once_all_mean_the_same_write,
+            tokens::a_runner_is_found_by_its_token_and_by_no_other,
+            tokens::refuse_10_a_token_that_was_replaced_or_whose_runner_is_over_finds_nobody,
             due::what_is_due_comes_in_order_and_bounded,
             due::what_is_terminal_or_a_persons_is_never_due,
             due::a_look_comes_before_the_threshold,

@@ -10,13 +10,13 @@ impl Step<'_> {
             RunnerState::Idle => self.to(
                 RunnerState::Claimed { hold: hold.clone() },
                 Some(self.limits().claimed),
-                format!("{} took it from the pool", hold.claim),
+                format!("{} took it from the pool", hold.holder),
             ),
             RunnerState::Created { hold: None, launched_at, attempt }
                 if can_be_taken_on_its_way(self.runner, self.now) =>
             {
                 let (launched_at, attempt) = (*launched_at, attempt.clone());
-                self.noting(format!("{} took it on its way", hold.claim), |after| {
+                self.noting(format!("{} took it on its way", hold.holder), |after| {
                     after.state = RunnerState::Created { hold: Some(hold.clone()), launched_at, attempt };
                 })
             }

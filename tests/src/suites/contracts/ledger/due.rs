@@ -9,7 +9,7 @@ use motorpool_domain::runner::{Runner, RunnerState};
 
 use super::fixtures::{
     LIMIT, POOL, Shared, at, claim, define, entry, idle, intent, launch, launched, moved, must_write,
-    must_write_claim, open, opened, pool, pool_name, read, terminated,
+    must_write_claim, open, opened, pool, pool_name, read, seen, terminated,
 };
 
 pub async fn what_is_due_comes_in_order_and_bounded(ledger: Shared) -> Result<()> {
@@ -63,6 +63,7 @@ pub async fn a_look_comes_before_the_threshold(ledger: Shared) -> Result<()> {
     let runner = intent("r-1")?;
     let write = IntentsWrite {
         pool: &pool,
+        seen: seen(&ledger, &pool).await?,
         max: 100,
         only_if_used: None,
         runners: std::slice::from_ref(&runner),

@@ -82,7 +82,7 @@ pub fn entry(millis: u64, what: &str) -> AuditEntry {
 }
 
 pub fn hold(claim: &Claim) -> Hold {
-    Hold { claim: claim.id.clone(), warm: true, max_runtime: claim.ask.max_runtime }
+    Hold { holder: (&claim.id).into(), warm: true, max_runtime: claim.ask.max_runtime }
 }
 
 /// The record as the next write makes it, in `state`.
@@ -167,14 +167,27 @@ pub async fn launch(
     runners: &[Runner],
 ) -> Result<IntentsWritten> {
     let (pool, entry) = (pool_name(POOL)?, entry(0, "launched"));
-    let write =
-        IntentsWrite { pool: &pool, max, only_if_used, runners, look_at: None, claim: None, entry: &entry };
+    let write = IntentsWrite {
+        pool: &pool,
+        seen: seen(ledger, &pool).await?,
+        max,
+        only_if_used,
+        runners,
+        look_at: None,
+        claim: None,
+        entry: &entry,
+    };
     Ok(ledger.write_launch_intents(write).await?)
+}
+
+/// The revision of the pool's definition as it is now.
+pub async fn seen(ledger: &Shared, pool: &PoolName) -> Result<u64> {
+    Ok(ledger.pool(pool).await?.map_or(0, |record| record.rev))
 }
 
 /// The pool as it should be, whatever it was.
 pub async fn define(ledger: &Shared, pool: &Pool) -> Result<()> {
-    let seen = ledger.pool(&pool.name).await?.map_or(0, |record| record.rev);
+    let seen = seen(ledger, &pool.name).await?;
     let write = PoolWrite { seen, rev: seen + 1, pool, only_unused: false };
     let written = ledger.write_pool(write).await?;
     ensure!(written == Written::Done, "the pool was {written:?}");

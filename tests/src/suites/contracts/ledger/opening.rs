@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::fixtures::{
     POOL, Shared, at, claim_of, entry, idle, intent, launched, log, must_write_claim, open, open_taking,
-    pool_name, read, read_claim, taking, used,
+    pool_name, read, read_claim, seen, taking, used,
 };
 
 pub async fn a_claim_is_opened_with_its_first_runner(ledger: Shared) -> Result<()> {
@@ -126,6 +126,7 @@ async fn open_launching(ledger: &Shared, claim: &Claim, runners: &[Runner]) -> R
     let (pool, opened, gained) = (pool_name(POOL)?, entry(0, "opened"), entry(1, "gained"));
     let write = IntentsWrite {
         pool: &pool,
+        seen: seen(ledger, &pool).await?,
         max: 10,
         only_if_used: None,
         runners,

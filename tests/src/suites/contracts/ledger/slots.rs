@@ -9,7 +9,7 @@ use motorpool_domain::{Epoch, LaunchId};
 
 use super::fixtures::{
     POOL, Shared, at, at_once, define, entry, hold, idle, intent, launch, launched, log, moved, must_write,
-    must_write_claim, opened, pool, pool_name, read, read_claim, terminated, used, write,
+    must_write_claim, opened, pool, pool_name, read, read_claim, seen, terminated, used, write,
 };
 
 pub async fn inv_15_intents_are_written_with_their_claim(ledger: Shared) -> Result<()> {
@@ -45,6 +45,39 @@ pub async fn inv_17_intents_beyond_the_maximum_are_refused_whole(ledger: Shared)
     Ok(())
 }
 
+/// Also where the maximum that it was decided on would allow it.
+pub async fn inv_17_a_launch_is_written_on_the_definition_that_it_was_decided_on(
+    ledger: Shared,
+) -> Result<()> {
+    define(&ledger, &pool(POOL, 9)?).await?;
+    let (name, entry) = (pool_name(POOL)?, entry(0, "launched"));
+    let decided_on = seen(&ledger, &name).await?;
+    define(&ledger, &pool(POOL, 1)?).await?;
+    let runners = [intent("r-1")?, intent("r-2")?];
+    let write = |seen, runners| IntentsWrite {
+        pool: &name,
+        seen,
+        max: 9,
+        only_if_used: None,
+        runners,
+        look_at: None,
+        claim: None,
+        entry: &entry,
+    };
+    let answer = ledger.write_launch_intents(write(decided_on, &runners)).await?;
+    let IntentsWritten::PoolChanged { found } = answer else { bail!("{answer:?}") };
+    assert_eq!((found.pool.rules.max, found.used), (1, 0));
+    assert_eq!(used(&ledger).await?, 0);
+    assert!(ledger.runner(&runners[0].id).await?.is_none());
+    let answer = ledger.write_launch_intents(write(found.rev, &runners)).await?;
+    assert_eq!((answer, used(&ledger).await?), (IntentsWritten::Done, 2));
+    // Its own repetition is known, whatever became of the pool since.
+    define(&ledger, &pool(POOL, 3)?).await?;
+    let answer = ledger.write_launch_intents(write(found.rev, &runners)).await?;
+    assert_eq!((answer, used(&ledger).await?), (IntentsWritten::Done, 2));
+    Ok(())
+}
+
 pub async fn inv_17_of_20_launches_at_once_none_goes_beyond_the_maximum(ledger: Shared) -> Result<()> {
     const MAX: u32 = 7;
     define(&ledger, &pool(POOL, MAX)?).await?;
@@ -57,7 +90,10 @@ pub async fn inv_17_of_20_launches_at_once_none_goes_beyond_the_maximum(ledger: 
         match answer {
             IntentsWritten::Done => done += 1,
             IntentsWritten::NoSlots { used } => assert_eq!(used, 6),
-            other @ (IntentsWritten::ClaimLost | IntentsWritten::Exists | IntentsWritten::NoPool) => {
+            other @ (IntentsWritten::PoolChanged { .. }
+            | IntentsWritten::ClaimLost
+            | IntentsWritten::Exists
+            | IntentsWritten::NoPool) => {
                 bail!("{other:?}")
             }
         }
@@ -196,6 +232,7 @@ async fn launch_for(ledger: &Shared, claim: &Claim, runners: &[Runner], max: u32
     let (pool, launched, gained) = (pool_name(POOL)?, entry(0, "launched"), entry(1, "gained"));
     let write = IntentsWrite {
         pool: &pool,
+        seen: seen(ledger, &pool).await?,
         max,
         only_if_used: None,
         runners,

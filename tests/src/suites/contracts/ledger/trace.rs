@@ -15,17 +15,19 @@ use motorpool_domain::claim::{Claim, Member};
 use motorpool_domain::record::Key;
 use motorpool_domain::refresh::RefreshMemory;
 use motorpool_domain::runner::{
-    Decision, Hold, Presence, ProofKind, Removal, Runner, RunnerEvent, StateName, decide,
+    Decision, Hold, Holder, Presence, ProofKind, Removal, Runner, RunnerEvent, StateName, decide,
 };
 use motorpool_domain::{AuditEntry, Epoch, LaunchId, Owner, Threshold, Timestamp, Workflow};
 use motorpool_ledger::MemoryLedger;
 
-use super::fixtures::{Shared, at, claim_id, claim_of, entry, intent, pool, pool_name, runner_id, taking};
+use super::fixtures::{
+    Shared, at, claim_id, claim_of, entry, intent, pool, pool_name, runner_id, seen, taking,
+};
 
 const CALLS: u64 = 500;
 const SEEDS: [u64; 2] = [25, 2_025];
 /// What the calls must have come to between them, for the case to prove anything.
-const OUTCOMES: [&str; 15] = [
+const OUTCOMES: [&str; 16] = [
     "DoneDone",
     "Lost { found: PoolRecord",
     "Lost { found: Runner",
@@ -34,6 +36,7 @@ const OUTCOMES: [&str; 15] = [
     "ClaimLost",
     "RunnerLost { found: Some",
     "NoSlots",
+    "PoolChanged",
     "NoPool",
     "Exists",
     "InUse",
@@ -158,6 +161,7 @@ impl Calls {
         let after = claim.as_ref().map(|claim| claim.gaining(runners.iter().map(member)));
         let write = IntentsWrite {
             pool: &pool,
+            seen: seen(memory, &pool).await? + u64::from(self.roll(8) == 0),
             max: 6,
             only_if_used: (self.roll(4) == 0).then_some(2),
             runners: &runners,
@@ -348,7 +352,11 @@ impl Calls {
             2..=4 => RunnerEvent::Ready { until: None },
             5 => RunnerEvent::Registered { until: Some(Threshold(self.now)) },
             6 => RunnerEvent::Taken {
-                hold: Hold { claim, warm: true, max_runtime: std::time::Duration::ZERO },
+                hold: Hold {
+                    holder: Holder::Claim(claim),
+                    warm: true,
+                    max_runtime: std::time::Duration::ZERO,
+                },
             },
             7 => RunnerEvent::CleanProven { how: ProofKind::Cleanup, task: None },
             8 => RunnerEvent::Silent { presence: Presence::Gone },

@@ -1,0 +1,19 @@
+//! Runners: what happens to one, what its agent says and is told, and the operator's verbs.
+
+mod bootstrap;
+mod effects;
+mod operate;
+mod registration;
+mod sync;
+mod transition;
+mod view;
+
+pub use sync::Synced;
+
+pub(crate) use transition::Applied;
+pub(crate) use view::{runner_reason, time_left};
+
+/// How many records of one use case are written at the same time.
+pub(crate) const ABREAST: usize = 8;
+/// Of what an agent says about its host.
+const LONGEST_ID: usize = 200;

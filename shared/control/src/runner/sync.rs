@@ -1,0 +1,262 @@
+//! `sync`: an agent says what is, and is told what should be. Also its heartbeat.
+
+use super::bootstrap::gone;
+use super::{Applied, LONGEST_ID};
+use crate::control::Control;
+use crate::error::{Refused, RefusedKind};
+use crate::secrets::{same, token_sha256};
+use motorpool_domain::audit::cut;
+use motorpool_domain::ci::is_older;
+use motorpool_domain::claim::{Claim, left_over};
+use motorpool_domain::pool::Pool;
+use motorpool_domain::runner::{
+    Desired, Holder, Observed, Runner, RunnerEvent, RunnerState, StateName, Task, TaskOutcome, TaskResult,
+    desired, observe,
+};
+use motorpool_domain::time::millis;
+use motorpool_domain::{Actor, RunnerId, Threshold, Timestamp};
+use motorpool_wire::agent::{Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Synced {
+    pub answer: SyncAnswer,
+    /// There is something to do or to know. If not, a long poll may go on waiting.
+    pub news: bool,
+}
+
+/// One report can mean several steps: deregistered, and with `keep` clean at once.
+const STEPS: usize = 4;
+
+impl Control {
+    pub async fn sync(&self, token: &str, request: &SyncRequest) -> Result<Synced, Refused> {
+        let now = self.now();
+        let runner = self.known_runner(token, &request.runner).await?;
+        if !Protocol::OURS.understands(request.protocol) {
+            return Err(other_protocol(request.protocol));
+        }
+        if request.boot_id.len() > LONGEST_ID {
+            return Err(Refused::invalid(
+                format!("boot_id must be at most {LONGEST_ID} characters"),
+                "send what the kernel says, or a UUID",
+            ));
+        }
+        if runner.state.name() == StateName::Terminated {
+            return Err(gone(&runner));
+        }
+        let pool = self.pool_record(&runner.pool).await?.pool;
+        self.hear(&pool, &runner, now).await?;
+        let known = runner.rev;
+        // An old epoch changes nothing; its sender is told the present one.
+        let runner = match request.epoch == runner.epoch {
+            true => self.take_report(&pool, runner, request, now).await?,
+            false => runner,
+        };
+        let Synced { answer, news } = answer(&pool, &runner, request, now);
+        // What its own report changed, its deadlines above all, an agent must know before it is cut off.
+        Ok(Synced { answer, news: news || runner.rev != known })
+    }
+
+    /// An unknown runner, a wrong token and an old token look the same.
+    pub(crate) async fn known_runner(&self, token: &str, id: &RunnerId) -> Result<Runner, Refused> {
+        let hash = token_sha256(token);
+        self.store
+            .runner(id)
+            .await?
+            .filter(|runner| runner.credential.as_ref().is_some_and(|known| same(&known.token_sha256, &hash)))
+            .ok_or_else(|| {
+                Refused::new(
+                    RefusedKind::Unauthorized,
+                    "this token is not that of this runner",
+                    "a rotated or removed runner must bootstrap anew: `motorpool runners token`",
+                )
+            })
+    }
+
+    /// A long poll asks often: the heartbeat is written at most twice an interval.
+    async fn hear(&self, pool: &Pool, runner: &Runner, now: Timestamp) -> Result<(), Refused> {
+        let half = pool.rules.limits.heartbeat / 2;
+        if runner.seen_at.is_none_or(|seen_at| now.since(seen_at) >= half) {
+            self.store.heartbeat(&runner.id, runner.epoch, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_report(
+        &self,
+        pool: &Pool,
+        runner: Runner,
+        request: &SyncRequest,
+        now: Timestamp,
+    ) -> Result<Runner, Refused> {
+        let mut current = runner;
+        for event in told(pool, &current, request) {
+            current = self.report(pool, current, &event, None, now).await?.0;
+        }
+        if let Some(leaving) = current.state.leaving()
+            && let Some(event) = left_over(leaving, self.holding_claim(&leaving.holder).await?.as_ref())
+        {
+            current = self.report(pool, current, &event, None, now).await?.0;
+        }
+        for _ in 0..STEPS {
+            let Some(event) = observe(&current, &observed(request, &current), &pool.rules) else { break };
+            let (event, claim) = self.with_the_claims_time(&current, event).await?;
+            let (after, changed) = self.report(pool, current, &event, claim, now).await?;
+            current = after;
+            if !changed {
+                break;
+            }
+        }
+        Ok(current)
+    }
+
+    /// What one thing that the agent says makes of its runner, and whether it made anything. `known` is its holder, if that was read.
+    async fn report(
+        &self,
+        pool: &Pool,
+        runner: Runner,
+        event: &RunnerEvent,
+        known: Option<Claim>,
+        now: Timestamp,
+    ) -> Result<(Runner, bool), Refused> {
+        let who = Actor::Runner(runner.id.clone());
+        let applied = self.transition(pool, &runner, event, &who, now).await?;
+        self.notify_dependents_with(&applied, known, now).await?;
+        match applied {
+            // Whoever waited for it may have taken it by now, and its agent should hear so at once.
+            Applied::Changed { after, .. } if after.state.makes_room() => {
+                Ok((self.runner_record(&after.id).await?, true))
+            }
+            Applied::Changed { after, .. } => Ok((*after, true)),
+            Applied::Stayed | Applied::Refused(_) => Ok((runner, false)),
+            Applied::Overtaken => Ok((self.runner_record(&runner.id).await?, false)),
+        }
+    }
+
+    async fn holding_claim(&self, holder: &Holder) -> Result<Option<Claim>, Refused> {
+        match holder {
+            Holder::Claim(claim) => Ok(self.store.claim(claim).await?),
+        }
+    }
+
+    /// A runner that joins a ready claim has the rest of its time. With the claim, if it was read for that.
+    async fn with_the_claims_time(
+        &self,
+        runner: &Runner,
+        mut event: RunnerEvent,
+    ) -> Result<(RunnerEvent, Option<Claim>), Refused> {
+        let (RunnerEvent::Ready { until } | RunnerEvent::Registered { until }, Some(holder)) =
+            (&mut event, runner.holder())
+        else {
+            return Ok((event, None));
+        };
+        let claim = self.holding_claim(holder).await?;
+        *until = claim.as_ref().and_then(Claim::until);
+        Ok((event, claim))
+    }
+}
+
+fn answer(pool: &Pool, runner: &Runner, request: &SyncRequest, now: Timestamp) -> Synced {
+    let limits = &pool.rules.limits;
+    let observed = observed(request, runner);
+    let (task, end) = match desired(runner, &observed, &pool.rules, now) {
+        Desired::Rest => (None, false),
+        Desired::Do(task) => (Some(order(&task, pool)), false),
+        Desired::End => (None, true),
+    };
+    let new_task = task.as_ref().is_some_and(|task| {
+        observed.busy.as_ref() != Some(&task.id) && !observed.results.iter().any(|done| done.task == task.id)
+    });
+    let answer = SyncAnswer {
+        protocol: Protocol::OURS,
+        epoch: runner.epoch,
+        state: runner.state.name(),
+        task,
+        end,
+        kept: runner.kept,
+        threshold_in_ms: runner.threshold.map(|Threshold(at)| millis(now.until(at))),
+        fence_in_ms: runner.threshold.map(|Threshold(at)| millis(now.until(at.after(limits.grace)))),
+        next_sync_in_ms: millis(next_sync(runner, limits.heartbeat, now)),
+    };
+    let news = new_task || end || runner.epoch != request.epoch;
+    Synced { answer, news }
+}
+
+fn other_protocol(theirs: Protocol) -> Refused {
+    let (Protocol(ours), Protocol(theirs)) = (Protocol::OURS, theirs);
+    let hint = match theirs < ours {
+        true => "update the agent on this machine, one version at a time",
+        false => "update the control plane, one version at a time",
+    };
+    Refused::invalid(format!("this agent speaks protocol {theirs}, and this control plane {ours}"), hint)
+}
+
+/// What an agent says of its host, whatever it is doing.
+fn told(pool: &Pool, runner: &Runner, request: &SyncRequest) -> Vec<RunnerEvent> {
+    let version = request.program_version.as_ref();
+    let version =
+        version.filter(|version| version.len() <= LONGEST_ID && runner.program.as_ref() != Some(version));
+    let least = pool.rules.ci.as_ref().and_then(|ci| ci.minimum_version.as_ref());
+    if let Some((version, least)) = version.zip(least)
+        && is_older(version, least)
+    {
+        tracing::warn!(target: "alert", runner = %runner.id, pool = %pool.name, version, least, "a runner program is older than the pool's minimum: the CI system may refuse it soon");
+    }
+    let other_boot = runner.boot_id.as_deref().is_some_and(|known| known != request.boot_id);
+    let booted = other_boot.then(|| RunnerEvent::NewBoot { boot_id: request.boot_id.clone() });
+    let seen = version.map(|version| RunnerEvent::ProgramSeen { version: version.clone() });
+    let notice = request.notice.map(|notice| RunnerEvent::InterruptionNotice { notice });
+    booted.into_iter().chain(seen).chain(notice).collect()
+}
+
+/// What is on the host holds in any epoch; what was done in an old one says nothing of this one.
+fn observed(request: &SyncRequest, runner: &Runner) -> Observed {
+    let results = match request.epoch == runner.epoch {
+        true => request.results.iter().map(kept).collect(),
+        false => Vec::new(),
+    };
+    Observed { registered: request.registered.clone(), busy: request.busy.clone(), results }
+}
+
+/// A result, as far as it is worth keeping: what an agent says at length would make records too large to write.
+fn kept(result: &TaskResult) -> TaskResult {
+    let outcome = match &result.outcome {
+        TaskOutcome::Done => TaskOutcome::Done,
+        TaskOutcome::Failed { why } => TaskOutcome::Failed { why: cut(why.clone()) },
+    };
+    TaskResult { task: result.task.clone(), outcome }
+}
+
+fn order(task: &Task, pool: &Pool) -> TaskOrder {
+    let commands = pool.rules.commands.clone();
+    let kind = match task {
+        Task::Prepare { .. } => TaskKind::Prepare { script: commands.pre_runner },
+        Task::Register { label, .. } => {
+            let ci = pool.rules.ci.as_ref().map(|binding| binding.system);
+            TaskKind::Register { label: label.clone(), script: commands.register, run: commands.run, ci }
+        }
+        Task::Deregister { label, .. } => {
+            TaskKind::Deregister { label: label.clone(), script: commands.deregister }
+        }
+        Task::Cleanup { .. } => TaskKind::Cleanup { script: commands.cleanup },
+    };
+    TaskOrder { id: task.id().clone(), kind, timeout_ms: millis(pool.rules.limits.command) }
+}
+
+/// An agent that waits for the next attempt to clean comes back when that is due.
+fn next_sync(runner: &Runner, heartbeat: Duration, now: Timestamp) -> Duration {
+    match &runner.state {
+        RunnerState::Resetting { not_before, .. } if *not_before > now => {
+            heartbeat.min(now.until(*not_before))
+        }
+        RunnerState::Resetting { .. }
+        | RunnerState::Created { .. }
+        | RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => heartbeat,
+    }
+}

@@ -1,0 +1,283 @@
+//! A sample of each kind of record with every field set. Each is written out whole: a field that is new does not compile before it is named
+//! here, and then `forms.rs` says what else it needs.
+
+use anyhow::Result;
+use motorpool_control::ports::tx::Row;
+use motorpool_domain::ci::{CiBinding, CiSystem, Registration};
+use motorpool_domain::claim::{Ask, Claim, ClaimKey, ClaimName, ClaimState, Member};
+use motorpool_domain::ladder::{AskedBy, CapacityOption, Lacking, LaunchCall, Price, Shortage};
+use motorpool_domain::pool::{
+    Architecture, BackendKind, Clean, Commands, Dispatch, Download, Ec2Rules, Limits, Pool, PoolRecord,
+    PoolShortage, Rules, Source,
+};
+use motorpool_domain::refresh::RefreshMemory;
+use motorpool_domain::runner::{CleanProof, Credential, Hold, Holder, ProofKind, Runner, RunnerState};
+use motorpool_domain::spec::{Offer, Spec, TypeGlobs, Usage, Want};
+use motorpool_domain::{Actor, AuditEntry, Epoch, Threshold, Timestamp};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Each record of this version, by the name of its fixture. An entry of a log is no record of its own: see [`log_entry`].
+pub(crate) fn all() -> Result<Vec<(&'static str, Row)>> {
+    Ok(vec![
+        ("runner_created", Row::of(&runner(created()))?),
+        ("runner_resetting", Row::of(&runner(resetting()))?),
+        ("runner_idle", Row::of(&runner(RunnerState::Idle))?),
+        ("runner_claimed", Row::of(&runner(RunnerState::Claimed { hold: hold() }))?),
+        ("runner_running", Row::of(&runner(RunnerState::Running { hold: hold(), leaving: true }))?),
+        ("runner_releasing", Row::of(&runner(RunnerState::Releasing { hold: hold() }))?),
+        ("runner_quarantined", Row::of(&runner(quarantined()))?),
+        ("runner_terminating", Row::of(&runner(terminating()))?),
+        ("runner_terminated", Row::of(&runner(terminated()))?),
+        ("claim_pending", Row::of(&claim(ClaimState::Pending))?),
+        ("claim_ready", Row::of(&claim(ready()))?),
+        ("claim_released", Row::of(&claim(released()))?),
+        ("claim_failed", Row::of(&claim(failed()))?),
+        ("claim_name", Row::of(&claim_name())?),
+        ("pool", Row::of(&PoolRecord { pool: pool(), rev: 0, used: 0 })?),
+        ("shortage_rung", Row::of(&shortage(Lacking::rung(&rung())))?),
+        ("shortage_zone", Row::of(&shortage(Lacking::Zone { zone: zone() }))?),
+        ("shortage_usage", Row::of(&shortage(Lacking::Usage { usage: Usage::Spot }))?),
+        ("refresh_memory", Row::of(&refresh_memory())?),
+    ])
+}
+
+pub(crate) fn id<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().expect("an id")
+}
+
+pub(crate) fn runner(state: RunnerState) -> Runner {
+    Runner {
+        id: id("r-abc-1"),
+        pool: id("small"),
+        epoch: Epoch(3),
+        rev: 7,
+        state,
+        entered_at: at(1_699_999_900_000),
+        threshold: Some(Threshold(at(1_700_000_600_000))),
+        kept: false,
+        offer: offer(),
+        launch: id("l-abc"),
+        index: 1,
+        made_at: at(1_699_999_000_000),
+        zone: Some(zone()),
+        hourly: Some(Price::from_micro_dollars(96_000)),
+        provider_id: Some("i-0123456789abcdef0".to_owned()),
+        credential: Some(Credential {
+            token_sha256: "ab".repeat(32),
+            machine_id: "i-0123456789abcdef0".to_owned(),
+        }),
+        boot_id: Some("boot-1".to_owned()),
+        proof: Some(CleanProof {
+            how: ProofKind::Cleanup,
+            at: at(1_699_999_800_000),
+            task: Some(id("2-cleanup-1")),
+        }),
+        draining: false,
+        used: true,
+        registration: Some(Registration {
+            system: CiSystem::GitHub,
+            scope: "octo-org".to_owned(),
+            name: "mp-ab12cd-r-abc-1.3.1".to_owned(),
+            id: "42".to_owned(),
+        }),
+        program: Some("2.329.0".to_owned()),
+        // Beside the document, and in none of the fixtures.
+        seen_at: None,
+        announced_at: None,
+    }
+}
+
+/// The state with the most data in it.
+fn created() -> RunnerState {
+    let attempt = LaunchCall {
+        number: 2,
+        from: 1,
+        count: 2,
+        rung: rung(),
+        asked_by: Some(AskedBy { claim: id("c-abc"), workflow: id("gh-123.2") }),
+    };
+    RunnerState::Created {
+        hold: Some(hold()),
+        launched_at: Some(at(1_699_999_910_000)),
+        attempt: Some(attempt),
+    }
+}
+
+fn resetting() -> RunnerState {
+    let why = "its cleanup failed".to_owned();
+    RunnerState::Resetting { attempt: 2, not_before: at(1_699_999_950_000), why }
+}
+
+fn quarantined() -> RunnerState {
+    RunnerState::Quarantined { why: "its cleanup failed three times".to_owned() }
+}
+
+fn terminating() -> RunnerState {
+    RunnerState::Terminating { why: "its time was over".to_owned(), told: 2 }
+}
+
+fn terminated() -> RunnerState {
+    RunnerState::Terminated { why: "its machine is gone".to_owned() }
+}
+
+pub(crate) fn hold() -> Hold {
+    Hold { holder: Holder::Claim(id("c-abc")), warm: true, max_runtime: Duration::from_secs(1_800) }
+}
+
+pub(crate) fn claim(state: ClaimState) -> Claim {
+    Claim {
+        id: id("c-abc"),
+        key: claim_key(),
+        ask: Ask {
+            count: 2,
+            want: Want {
+                usage: Some(Usage::Spot),
+                instance_types: Some(TypeGlobs::general()),
+                spec: Some(spec()),
+            },
+            max_runtime: Duration::from_secs(1_800),
+            idle_only: false,
+        },
+        state,
+        members: vec![Member { runner: id("r-abc-1"), epoch: Epoch(3), warm: true }],
+        rev: 5,
+        opened_at: at(1_699_999_700_000),
+        threshold: Some(Threshold(at(1_699_999_995_000))),
+        waits_for: Some("r-abc-0 was lost: its machine is gone".to_owned()),
+        launch_not_before: Some(at(1_699_999_960_000)),
+        losses: 1,
+        settling: false,
+    }
+}
+
+pub(crate) fn ready() -> ClaimState {
+    ClaimState::Ready { since: at(1_699_999_800_000) }
+}
+
+fn released() -> ClaimState {
+    ClaimState::Released { at: at(1_699_999_990_000), why: "released by team-a".to_owned() }
+}
+
+fn failed() -> ClaimState {
+    ClaimState::Failed { at: at(1_699_999_990_000), why: "it waited too long".to_owned() }
+}
+
+fn claim_key() -> ClaimKey {
+    ClaimKey { owner: id("team-a"), workflow: id("gh-123.2"), pool: id("small") }
+}
+
+fn claim_name() -> ClaimName {
+    ClaimName { key: claim_key(), claim: id("c-abc"), opened_at: at(1_699_999_700_000) }
+}
+
+pub(crate) fn pool() -> Pool {
+    Pool { name: id("cloud"), source: Source::File, retired: false, rules: rules() }
+}
+
+fn rules() -> Rules {
+    Rules {
+        backend: BackendKind::Ec2,
+        dispatch: Dispatch::Claim,
+        clean: Clean::Cleanup,
+        max: 10,
+        min_idle: 1,
+        limits: Limits {
+            idle: Duration::from_secs(300),
+            created: Duration::from_secs(600),
+            claimed: Duration::from_secs(120),
+            wait: Duration::from_secs(900),
+            releasing: Duration::from_secs(301),
+            resetting: Duration::from_secs(302),
+            terminating: Duration::from_secs(60),
+            max_runtime: Duration::from_secs(1_800),
+            heartbeat: Duration::from_secs(15),
+            grace: Duration::from_secs(121),
+            command: Duration::from_secs(122),
+        },
+        offer: offer(),
+        commands: Commands {
+            pre_runner: Some("prepare".to_owned()),
+            register: Some("register".to_owned()),
+            run: Some("run".to_owned()),
+            deregister: Some("deregister".to_owned()),
+            cleanup: Some("cleanup".to_owned()),
+        },
+        ec2: Some(ec2()),
+        ci: Some(CiBinding {
+            system: CiSystem::GitHub,
+            scope: "octo-org".to_owned(),
+            group_id: 1,
+            labels: vec!["linux".to_owned()],
+            minimum_version: Some("2.329.0".to_owned()),
+        }),
+    }
+}
+
+fn ec2() -> Ec2Rules {
+    let download = |name: &str, pair: &str| Download {
+        url: format!("https://releases.example.org/{name}"),
+        sha256: pair.repeat(32),
+    };
+    Ec2Rules {
+        instance_types: TypeGlobs::general(),
+        architecture: Architecture::X86_64,
+        on_demand_fallback: true,
+        image: "ami-0123456789abcdef0".to_owned(),
+        subnets: vec!["subnet-0123456789abcdef0".to_owned()],
+        security_groups: vec!["sg-0123456789abcdef0".to_owned()],
+        disk_gb: 30,
+        instance_profile: Some("ci".to_owned()),
+        tags: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
+        agent: Some(download("agent", "ab")),
+        runner_program: Some(download("runner", "cd")),
+    }
+}
+
+fn shortage(of: Lacking) -> PoolShortage {
+    let why = "InsufficientInstanceCapacity".to_owned();
+    PoolShortage { pool: id("small"), shortage: Shortage { of, until: at(1_700_000_100_000), why } }
+}
+
+fn refresh_memory() -> RefreshMemory {
+    RefreshMemory {
+        last_pass_at: at(1_699_999_970_000),
+        last_sweep_at: at(1_699_999_800_000),
+        listening_since: at(1_699_999_000_000),
+        // Beside the document.
+        rev: 0,
+    }
+}
+
+pub(crate) fn log_entry() -> AuditEntry {
+    AuditEntry {
+        at: at(1_699_999_900_000),
+        who: Actor::Runner(id("r-abc-1")),
+        what: "transition".to_owned(),
+        from: Some("claimed@3".to_owned()),
+        to: Some("running@3".to_owned()),
+        why: "its agent registered it".to_owned(),
+    }
+}
+
+pub(crate) fn offer() -> Offer {
+    Offer { instance_type: "c6i.large".to_owned(), usage: Usage::Spot, spec: spec() }
+}
+
+fn spec() -> Spec {
+    Spec { cpu: 2, memory_mb: 4_096 }
+}
+
+fn rung() -> CapacityOption {
+    CapacityOption { offer: offer(), zone: Some(zone()), hourly: Some(Price::from_micro_dollars(96_000)) }
+}
+
+fn zone() -> String {
+    "eu-west-1a".to_owned()
+}
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_millis(ms)
+}
