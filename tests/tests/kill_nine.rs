@@ -1,5 +1,6 @@
-//! Fault 21: serve is killed with SIGKILL, ten times, while claims race. After each start nothing that was acknowledged is lost,
-//! nothing is held twice, slots are whole, and the agents have lived on; at the end the queue has announced every runner.
+//! Faults 21 and 26: serve is killed with SIGKILL, ten times, while 64 callers at once have it write, and so in the middle of commits that many of them
+//! share. After each start nothing that was acknowledged is lost, nothing is there by half or held twice, slots are whole, and the agents have lived on;
+//! at the end the queue has announced every runner.
 
 #![allow(clippy::indexing_slicing, reason = "what a JSON value lacks is null")]
 
@@ -19,11 +20,14 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 const ROUNDS: u64 = 10;
-const WORKERS: u64 = 6;
+const CALLERS: u64 = 64;
+/// So many of them wait for their runners, and keep them for a while. The others are in a hurry: they have the ledger write, and hardly ever get a
+/// runner, of which there are few.
+const PATIENT: u64 = 6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_21_serve_is_killed_ten_times_while_claims_race() -> Result<()> {
-    // Fewer machines than the workers ask for at most. No time is over while the test runs: what is lost is lost by the kill.
+async fn fault_21_26_serve_is_killed_ten_times_under_64_callers() -> Result<()> {
+    // Fewer machines than even the patient ask for at most. No time is over while the test runs: what is lost is lost by the kill.
     let mut serve = Serve::start(
         "refresh_seconds = 1\n[pools.p]\nbackend = \"local\"\nmax = 8\nheartbeat_seconds = 1\n\
          idle_minutes = 60\ncreated_minutes = 10\nclaimed_minutes = 10\nreleasing_minutes = 10\n\
@@ -31,30 +35,38 @@ async fn fault_21_serve_is_killed_ten_times_while_claims_race() -> Result<()> {
     )?;
     let seed = seed()?;
     let mut random = StdRng::seed_from_u64(seed);
-    let mut workers: Vec<Worker> = (0..WORKERS).map(|name| Worker::new(name, seed)).collect();
+    let mut callers: Vec<Caller> = (0..CALLERS).map(|name| Caller::new(name, seed)).collect();
     for round in 0..ROUNDS {
         let acknowledged = Semaphore::new(0);
-        let calls = random.random_range(8..40);
+        let calls = random.random_range(64..400);
         let api = fresh(&serve)?;
-        let working = try_join_all(workers.iter_mut().map(|worker| worker.work(&api, &acknowledged)));
+        let calling = try_join_all(callers.iter_mut().map(|caller| caller.call(&api, &acknowledged)));
         let killing = async {
             let enough = timeout(PATIENCE, acknowledged.acquire_many(calls)).await;
             enough.with_context(|| format!("serve did not answer {calls} calls"))??.forget();
             serve.kill()
         };
-        // The workers end when nobody answers any more.
-        tokio::try_join!(working, killing).with_context(|| format!("round {round}"))?;
+        // The callers end when nobody answers any more.
+        tokio::try_join!(calling, killing).with_context(|| format!("round {round}"))?;
         let agents = agents(&serve)?;
         serve.start_again()?;
         let api = fresh(&serve)?;
-        after_a_restart(&api, &mut workers)
+        after_a_restart(&api, &mut callers)
             .await
             .with_context(|| format!("after the kill in round {round}"))?;
         ensure!(same_agents(&agents, &serve), "agents did not outlive the kill in round {round}: {agents:?}");
     }
-    let in_doubt: u32 = workers.iter().map(|worker| worker.in_doubt).sum();
+    let in_doubt: u32 = callers.iter().map(|caller| caller.in_doubt).sum();
     ensure!(in_doubt > 0, "no kill ever came between a call and its answer");
-    at_the_end(&serve, &workers).await
+    let deals = || callers.iter().flat_map(|caller| &caller.deals);
+    let released = deals().filter(|deal| deal.release == Release::Acknowledged).count();
+    let served = deals().filter(|deal| deal.runners.is_some()).count();
+    eprintln!(
+        "{} claims, {served} seen ready, {released} released, {in_doubt} calls in doubt",
+        deals().count()
+    );
+    ensure!(served > 0 && released > 0, "no load: {served} claims were seen ready, {released} were released");
+    at_the_end(&serve, &callers).await
 }
 
 /// What a workflow knows of its claim.
@@ -78,22 +90,23 @@ enum Release {
 }
 
 /// Has one claim at a time: provisions it, looks at it, releases it.
-struct Worker {
+struct Caller {
     name: u64,
+    is_patient: bool,
     random: StdRng,
     deals: Vec<Deal>,
     /// How many calls that change something got no answer.
     in_doubt: u32,
 }
 
-impl Worker {
+impl Caller {
     fn new(name: u64, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed.wrapping_add(1 + name));
-        Self { name, random, deals: Vec::new(), in_doubt: 0 }
+        Self { name, is_patient: name < PATIENT, random, deals: Vec::new(), in_doubt: 0 }
     }
 
-    /// Works until a call gets no answer. A wrong answer is an error.
-    async fn work(&mut self, api: &Api, acknowledged: &Semaphore) -> Result<()> {
+    /// Calls until a call gets no answer. A wrong answer is an error.
+    async fn call(&mut self, api: &Api, acknowledged: &Semaphore) -> Result<()> {
         while self.step(api).await? {
             acknowledged.add_permits(1);
         }
@@ -102,7 +115,7 @@ impl Worker {
 
     /// One call, and whether it was answered.
     async fn step(&mut self, api: &Api) -> Result<bool> {
-        let Self { name, random, deals, .. } = self;
+        let Self { name, is_patient, random, deals, .. } = self;
         let number = deals.len();
         let Some(deal) = deals.last_mut().filter(|deal| deal.release != Release::Acknowledged) else {
             let workflow = format!("w{name}-{number}");
@@ -110,9 +123,13 @@ impl Worker {
             deals.push(Deal { workflow, count, claim: None, runners: None, release: Release::NotAsked });
             return self.provision(api).await;
         };
-        // Most wait until they are served, and then go; some go before, and some stay.
-        let looks = if deal.runners.is_none() { 0.8 } else { 0.3 };
-        if random.random_bool(looks) { look(api, deal).await } else { self.release(api).await }
+        // Of the patient, most wait until they are served, and then go; some go before, and some stay.
+        let (looks, wait_s) = match (*is_patient, &deal.runners) {
+            (true, None) => (0.8, 2),
+            (true, Some(_)) => (0.3, 2),
+            (false, None | Some(_)) => (0.2, 0),
+        };
+        if random.random_bool(looks) { look(api, deal, wait_s).await } else { self.release(api).await }
     }
 
     async fn provision(&mut self, api: &Api) -> Result<bool> {
@@ -140,9 +157,9 @@ impl Worker {
     }
 }
 
-async fn look(api: &Api, deal: &mut Deal) -> Result<bool> {
+async fn look(api: &Api, deal: &mut Deal, wait_s: u64) -> Result<bool> {
     let claim = deal.claim.as_ref().context("no claim")?;
-    let Ok(answer) = api.get(&format!("claims/{claim}?wait=2")).await else { return Ok(false) };
+    let Ok(answer) = api.get(&format!("claims/{claim}?wait={wait_s}")).await else { return Ok(false) };
     let seen = answer.expect(200)?;
     deal.must_be_as_known(&seen)?;
     if seen["state"] == "ready" {
@@ -179,26 +196,33 @@ fn lives(claim: &Value) -> Result<Value> {
 }
 
 /// What was acknowledged is there. What was not is asked for again, as anybody would who got no answer.
-async fn after_a_restart(api: &Api, workers: &mut [Worker]) -> Result<()> {
-    all_as_known(api, workers).await?;
-    for worker in workers.iter_mut() {
-        let Some(deal) = worker.deals.last_mut() else { continue };
-        if let Some(claim) = &deal.claim {
-            deal.must_be_as_known(&api.claim(claim).await?)?;
-        } else {
-            deal.claim = Some(text(&api.provision(&deal.workflow, "p", deal.count).await?, "claim")?);
-        }
-        if deal.release == Release::Asked {
-            let released = api.release(&deal.workflow).await?;
-            ensure!(released["state"] == "released", "the answer to a release: {released}");
-            deal.release = Release::Acknowledged;
-        }
-    }
+async fn after_a_restart(api: &Api, callers: &mut [Caller]) -> Result<()> {
+    all_as_known(api, callers).await?;
+    try_join_all(
+        callers.iter_mut().filter_map(|caller| caller.deals.last_mut()).map(|deal| ask_again(api, deal)),
+    )
+    .await?;
     agree(api, "p").await?;
-    all_as_known(api, workers).await
+    all_as_known(api, callers).await
 }
 
-async fn all_as_known(api: &Api, workers: &[Worker]) -> Result<()> {
+async fn ask_again(api: &Api, deal: &mut Deal) -> Result<()> {
+    if let Some(claim) = &deal.claim {
+        deal.must_be_as_known(&api.claim(claim).await?)?;
+    } else {
+        deal.claim = Some(text(&api.provision(&deal.workflow, "p", deal.count).await?, "claim")?);
+    }
+    if deal.release == Release::Asked {
+        let released = api.release(&deal.workflow).await?;
+        ensure!(released["state"] == "released", "the answer to a release: {released}");
+        deal.release = Release::Acknowledged;
+    }
+    Ok(())
+}
+
+/// Every claim that was acknowledged is there under its id, as it was acknowledged; every release that was, has released its claim; and no workflow
+/// has a claim besides, as one would that was there by half.
+async fn all_as_known(api: &Api, callers: &[Caller]) -> Result<()> {
     let mut seen: BTreeMap<String, Value> = BTreeMap::new();
     let mut workflows = BTreeSet::new();
     for claim in claims(api, "p").await? {
@@ -208,7 +232,7 @@ async fn all_as_known(api: &Api, workers: &[Worker]) -> Result<()> {
         );
         seen.insert(text(&claim, "claim")?, claim);
     }
-    for deal in workers.iter().flat_map(|worker| &worker.deals) {
+    for deal in callers.iter().flat_map(|caller| &caller.deals) {
         let Some(claim) = &deal.claim else { continue };
         let seen = seen.get(claim).with_context(|| format!("an acknowledged claim is lost: {deal:?}"))?;
         deal.must_be_as_known(seen)?;
@@ -217,9 +241,9 @@ async fn all_as_known(api: &Api, workers: &[Worker]) -> Result<()> {
 }
 
 /// All is given back: every runner becomes idle, has one agent, and can be claimed exactly once.
-async fn at_the_end(serve: &Serve, workers: &[Worker]) -> Result<()> {
+async fn at_the_end(serve: &Serve, callers: &[Caller]) -> Result<()> {
     let api = &fresh(serve)?;
-    for deal in workers.iter().filter_map(|worker| worker.deals.last()) {
+    for deal in callers.iter().filter_map(|caller| caller.deals.last()) {
         api.release(&deal.workflow).await?;
     }
     let runners: BTreeSet<String> = until("every runner is idle", async || {
@@ -272,7 +296,7 @@ fn same_agents(agents: &BTreeMap<String, Pid>, serve: &Serve) -> bool {
     })
 }
 
-/// What the workers do and when serve is killed follows from it; how their calls meet does not.
+/// What the callers do and when serve is killed follows from it; how their calls meet does not.
 fn seed() -> Result<u64> {
     match std::env::var("MOTORPOOL_SEED") {
         Ok(seed) => seed.parse().context("MOTORPOOL_SEED is not a number"),

@@ -1,5 +1,6 @@
 //! The cargo that started us, and what it says about the workspace. It starts programs; which ones is for others to say.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,6 +14,7 @@ pub(crate) struct Cargo {
     root: PathBuf,
     target: PathBuf,
     libraries: Vec<PathBuf>,
+    with_programs: BTreeSet<String>,
 }
 
 impl Cargo {
@@ -32,6 +34,7 @@ impl Cargo {
             root: path("workspace_root")?,
             target: path("target_directory")?,
             libraries: libraries(&answer),
+            with_programs: with_programs(&answer),
         })
     }
 
@@ -48,6 +51,11 @@ impl Cargo {
     /// The root source file of each library in the workspace.
     pub(crate) fn libraries(&self) -> &[PathBuf] {
         &self.libraries
+    }
+
+    /// Whether a package of the workspace has a program: with the tests in its `tests/`, cargo builds that, too.
+    pub(crate) fn makes_programs(&self, package: &str) -> bool {
+        self.with_programs.contains(package)
     }
 
     pub(crate) fn command<const N: usize>(&self, arguments: [&str; N]) -> Command {
@@ -105,12 +113,27 @@ fn clean(program: impl AsRef<OsStr>) -> Command {
 }
 
 fn libraries(metadata: &Value) -> Vec<PathBuf> {
-    let list =
-        |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     list(metadata, "packages")
         .iter()
         .flat_map(|package| list(package, "targets"))
-        .filter(|target| list(target, "kind").iter().any(|kind| kind == "lib"))
+        .filter(|target| is(target, "lib"))
         .filter_map(|target| Some(PathBuf::from(target.get("src_path")?.as_str()?)))
         .collect()
+}
+
+/// The names of the packages that have a program.
+fn with_programs(metadata: &Value) -> BTreeSet<String> {
+    list(metadata, "packages")
+        .iter()
+        .filter(|package| list(package, "targets").iter().any(|target| is(target, "bin")))
+        .filter_map(|package| Some(package.get("name")?.as_str()?.to_owned()))
+        .collect()
+}
+
+fn is(target: &Value, kind: &str) -> bool {
+    list(target, "kind").iter().any(|is| is == kind)
+}
+
+fn list(value: &Value, name: &str) -> Vec<Value> {
+    value.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
 }

@@ -53,7 +53,7 @@ enum Chore {
     /// They are Prism over the vendors' descriptions, installed once into `tools` in the target directory: they answer as the
     /// description says, and reject a request that does not fit it.
     Ci,
-    /// Plant known bugs in a copy of the tree, and demand that the simulator finds each within 1,000 seeds, by an invariant that it is to break
+    /// Plant known bugs in a copy of the tree, and demand that each is found by what it is to break: by the simulator within 1,000 seeds, or by the tests that it names
     Planted(planted::Planted),
     /// Run the simulator over as many seeds as asked
     ///

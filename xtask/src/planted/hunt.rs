@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::patch::Broken;
 use crate::cargo::Cargo;
 
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +21,12 @@ pub(super) struct Found {
     pub(super) verdict: String,
 }
 
-pub(super) fn hunt(cargo: &Cargo, simulator: &Path, range: Range, breaks: &BTreeSet<u8>) -> Result<Found> {
+pub(super) fn hunt(
+    cargo: &Cargo,
+    simulator: &Path,
+    range: Range,
+    breaks: &BTreeSet<Broken>,
+) -> Result<Found> {
     let Range { from, seeds } = range;
     let mut hunt = cargo.tool(simulator);
     hunt.args(["--from", &from.to_string(), "--seeds", &seeds.to_string()]);
@@ -31,7 +37,7 @@ pub(super) fn hunt(cargo: &Cargo, simulator: &Path, range: Range, breaks: &BTree
         bail!("the simulator ended with {} and no verdict:\n{said}", ended.status);
     };
     ensure!(
-        breaks.contains(&invariant),
+        breaks.contains(&Broken::Invariant(invariant)),
         "it is to break one of {breaks:?}, and what the simulator says is: {verdict}"
     );
     Ok(Found { seed, verdict: verdict.to_owned() })

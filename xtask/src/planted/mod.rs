@@ -1,12 +1,13 @@
-//! `cargo xtask planted`: plants known bugs, one at a time, into a copy of the tree, and demands that the simulator finds each, by an invariant
-//! that the bug is known to break. The working tree itself is never touched, but for `--record`.
+//! `cargo xtask planted`: plants known bugs, one at a time, into a copy of the tree, and demands that each is found, by the simulator or by tests that
+//! its patch names, and by what the bug is known to break. The working tree itself is never touched, but for `--record`.
 
 mod hunt;
+mod named_tests;
 mod patch;
 mod tree;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 
@@ -16,7 +17,8 @@ use crate::cargo::Cargo;
 use crate::clock::Stopwatch;
 use crate::soak;
 use hunt::{Found, Range, hunt};
-use patch::Patch;
+use named_tests::{NamedTests, Program};
+use patch::{Finder, Patch};
 use tree::Tree;
 
 /// Within so many seeds each must be found, from the first on.
@@ -25,7 +27,7 @@ const SEEDS: u64 = 1_000;
 /// found near by.
 const NEAR_BY: u64 = 50;
 
-/// The quick run tries one bug of each file in here, of those that are found at once.
+/// The quick run tries one bug of each file in here, of those that the simulator finds at once.
 const CONTROL: &str = "shared/control/src";
 
 #[derive(Debug, Default, clap::Args)]
@@ -55,37 +57,77 @@ pub(crate) fn run(asked: &Planted) -> Result<String> {
     // One after the other in the same file, so that the least is built anew from one to the next.
     patches.sort_by(|one, two| (&one.file, &one.name).cmp(&(&two.file, &two.name)));
     if *quick && name.is_none() {
-        // What sits in `domain` has tables and properties of its own, and has half of the tree built anew.
-        patches.retain(|patch| patch.found_at == 1 && patch.file.starts_with(CONTROL));
-        patches.dedup_by(|later, first| later.file == first.file);
+        patches.retain(is_quick);
+        patches.dedup_by(|later, first| {
+            let simulated = |patch: &Patch| matches!(patch.finder, Finder::Simulator { .. });
+            later.file == first.file && simulated(later) && simulated(first)
+        });
     }
-    let range = |patch: &Patch| match quick {
-        true => Range { from: patch.found_at, seeds: NEAR_BY },
-        false => Range { from: 1, seeds: SEEDS },
-    };
-    for_each_built(&cargo, &patches, |patch, simulator| {
+    for_each_built(&cargo, &patches, |patch, built| {
         let watch = Stopwatch::start();
-        let Found { seed, verdict } = hunt(&cargo, simulator, range(patch), &patch.breaks)
-            .with_context(|| format!("{}: {}", patch.name, patch.plants))?;
-        eprintln!("    {}: {verdict} ({watch})", patch.name);
-        match (seed == patch.found_at, record) {
-            (true, _) => Ok(()),
-            (false, true) => patch.record(seed),
-            (false, false) => {
-                eprintln!("    {} names seed {}: `cargo xtask planted --record`", patch.name, patch.found_at);
-                Ok(())
+        let found = match built {
+            Built::Simulator { path, seed } => {
+                let range = match quick {
+                    true => Range { from: *seed, seeds: NEAR_BY },
+                    false => Range { from: 1, seeds: SEEDS },
+                };
+                let found = hunt(&cargo, path, range, &patch.breaks);
+                found.and_then(|found| noted(patch, *seed, found, *record))
             }
-        }
+            Built::Tests { tests, program } => tests.must_fail(&cargo, program, &patch.breaks),
+        };
+        let found = found.with_context(|| format!("{}: {}", patch.name, patch.plants))?;
+        eprintln!("    {}: {found} ({watch})", patch.name);
+        Ok(())
     })?;
-    let within = if *quick { NEAR_BY } else { SEEDS };
-    Ok(format!("{} planted bugs, each found by what it breaks, within {within} seeds", patches.len()))
+    let (many, within) = (patches.len(), if *quick { NEAR_BY } else { SEEDS });
+    Ok(format!(
+        "{many} planted bugs, each found by what it breaks, within {within} seeds or by the tests that it names"
+    ))
 }
 
-/// Builds the simulator with each bug in turn; while the next is built, the last one is tried.
+/// What sits in `domain` has tables and properties of its own, and has half of the tree built anew.
+fn is_quick(patch: &Patch) -> bool {
+    match &patch.finder {
+        Finder::Simulator { seed } => *seed == 1 && patch.file.starts_with(CONTROL),
+        Finder::Tests(tests) => tests.build_quickly(),
+    }
+}
+
+/// What the simulator says, once it is seen to that the patch names the seed.
+fn noted(patch: &Patch, names: u64, found: Found, record: bool) -> Result<String> {
+    let Found { seed, verdict } = found;
+    match (seed == names, record) {
+        (true, _) => {}
+        (false, true) => patch.record(names, seed)?,
+        (false, false) => {
+            eprintln!("    {} names seed {names}: `cargo xtask planted --record`", patch.name);
+        }
+    }
+    Ok(verdict)
+}
+
+/// What is to find a bug, built in the tree that has it, and copied to a place of its own: the next build writes where this one did.
+#[derive(Debug)]
+enum Built<'a> {
+    Simulator { path: PathBuf, seed: u64 },
+    Tests { tests: &'a NamedTests, program: Program },
+}
+
+impl Built<'_> {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Simulator { path, seed: _ } => path,
+            Self::Tests { tests: _, program } => &program.path,
+        }
+    }
+}
+
+/// Builds what finds each bug in turn; while the next is built, the last one is tried.
 fn for_each_built(
     cargo: &Cargo,
     patches: &[Patch],
-    mut tried: impl FnMut(&Patch, &PathBuf) -> Result<()>,
+    mut tried: impl FnMut(&Patch, &Built<'_>) -> Result<()>,
 ) -> Result<()> {
     let folder = cargo.target_directory().join("planted");
     let tree = Tree::new(folder.join("tree"));
@@ -94,28 +136,39 @@ fn for_each_built(
         let building = scope.spawn(move || -> Result<()> {
             for patch in patches {
                 let watch = Stopwatch::start();
-                let simulator = build(cargo, &tree, patch)?;
+                let finder = build(cargo, &tree, patch, &folder.join(&patch.name))?;
                 eprintln!("    {}: built ({watch})", patch.name);
-                // Its own place: the next build writes where this one did.
-                let kept = folder.join(&patch.name);
-                fs::copy(&simulator, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
-                if built.send((patch, kept)).is_err() {
+                if built.send((patch, finder)).is_err() {
                     break;
                 }
             }
             Ok(())
         });
-        for (patch, simulator) in take {
-            tried(patch, &simulator)?;
-            fs::remove_file(&simulator).with_context(|| format!("cannot remove {}", simulator.display()))?;
+        for (patch, finder) in take {
+            tried(patch, &finder)?;
+            let path = finder.path();
+            fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
         building.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-fn build(cargo: &Cargo, tree: &Tree, patch: &Patch) -> Result<PathBuf> {
+fn build<'a>(cargo: &Cargo, tree: &Tree, patch: &'a Patch, kept: &Path) -> Result<Built<'a>> {
     tree.become_a_copy(cargo)?;
     tree.plant(patch)?;
-    soak::build(cargo, tree.at(), tree::SIMULATOR, false)
-        .with_context(|| format!("the tree with {} can't be built", patch.name))
+    let cannot = || format!("the tree with {} can't be built", patch.name);
+    let keep = |path: &Path| {
+        fs::copy(path, kept).with_context(|| format!("cannot write {}", kept.display()))?;
+        Ok::<_, anyhow::Error>(kept.to_owned())
+    };
+    match &patch.finder {
+        Finder::Simulator { seed } => {
+            let path = soak::build(cargo, tree.at(), tree::SIMULATOR, false).with_context(cannot)?;
+            Ok(Built::Simulator { path: keep(&path)?, seed: *seed })
+        }
+        Finder::Tests(tests) => {
+            let Program { path, folder } = tests.build(cargo, tree.at()).with_context(cannot)?;
+            Ok(Built::Tests { tests, program: Program { path: keep(&path)?, folder } })
+        }
+    }
 }

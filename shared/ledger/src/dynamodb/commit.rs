@@ -131,3 +131,79 @@ fn only_still(version: &Version, counter: Option<u64>) -> Expression {
         None => still,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use motorpool_domain::record::{Key, Kind};
+
+    use super::*;
+    use crate::dynamodb::expression::Parts;
+
+    fn path() -> Path {
+        Path::from(Key::new(Kind::new("thing"), "a"))
+    }
+
+    fn was() -> Version {
+        Version { state: "open".to_owned(), epoch: 3, rev: 7 }
+    }
+
+    fn row() -> Row {
+        let version = Version { rev: 8, ..was() };
+        let doc = "{}".to_owned();
+        Row {
+            path: path(),
+            version,
+            schema: 1,
+            doc,
+            due: None,
+            places: Vec::new(),
+            lists: 0,
+            kept_until: None,
+        }
+    }
+
+    /// The conditions that DynamoDB is given for the operation, with names and values in their places.
+    fn conditions(op: &Op) -> Vec<String> {
+        let expression = match of_row(op).unwrap() {
+            Write::Put { item: _, only_if } => only_if,
+            Write::Update { key: _, with } => with,
+            Write::Delete { key: _, only_if } | Write::Check { key: _, only_if } => only_if,
+        };
+        let Parts { condition, names, values, update: _ } = expression.parts();
+        let (names, values) = (names.unwrap_or_default(), values.unwrap_or_default());
+        let in_place = |word: &str| match (names.get(word), values.get(word)) {
+            (Some(name), _) => name.clone(),
+            (None, Some(value)) => value.as_n().or(value.as_s()).unwrap().clone(),
+            (None, None) => word.to_owned(),
+        };
+        let clause = |clause: &str| clause.split(' ').map(in_place).collect::<Vec<_>>().join(" ");
+        condition.iter().flat_map(|condition| condition.split(" AND ")).map(clause).collect()
+    }
+
+    #[test]
+    fn inv_02_what_was_read_is_compared_whole() {
+        let version = ["state = open", "epoch = 3", "rev = 7"];
+        for op in [
+            Op::Put { row: row(), when: When::Is(was()) },
+            Op::Check { path: path(), when: When::Is(was()) },
+            Op::Replace { row: row(), was: was(), counter: None },
+            Op::Delete { path: path(), was: was(), counter: None, lists: 0 },
+        ] {
+            assert_eq!(conditions(&op), version, "{op:?}");
+        }
+        let with_counter = [&version[..], &["counter = 2"]].concat();
+        for op in [
+            Op::Replace { row: row(), was: was(), counter: Some(2) },
+            Op::Delete { path: path(), was: was(), counter: Some(2), lists: 0 },
+        ] {
+            assert_eq!(conditions(&op), with_counter, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn inv_17_both_bounds_of_a_counter_are_compared_as_it_was_before() {
+        let add = |by| Op::Add { path: path(), by, at_least: 1, at_most: 9 };
+        assert_eq!(conditions(&add(2)), ["counter >= -1", "counter <= 7"]);
+        assert_eq!(conditions(&add(-2)), ["counter >= 3", "counter <= 11"]);
+    }
+}

@@ -92,7 +92,7 @@ async fn fault_26_a_transaction_that_ended_in_its_middle_is_heard_of_by_all() ->
 }
 
 #[tokio::test]
-async fn an_error_of_one_caller_is_its_own_and_what_it_wrote_is_taken_back() -> Outcome {
+async fn fault_26_an_error_of_one_caller_is_its_own_and_what_it_wrote_is_taken_back() -> Outcome {
     let (answers, there) = share_a_commit("SELECT nothing FROM nowhere").await?;
     let failed: Vec<_> =
         (0..20).zip(&answers).filter(|(_, answer)| answer.is_err()).map(|(caller, _)| caller).collect();
