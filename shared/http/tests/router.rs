@@ -62,6 +62,7 @@ fn the_document_has_the_routes_that_were_promised() {
         "POST /api/v1/runners/{runner}/token",
         "GET /api/v1/audit",
         "POST /api/v1/agent/bootstrap",
+        "GET /api/v1/agent/self",
         "POST /api/v1/agent/sync",
         "POST /api/v1/agent/registration",
         "GET /api/v1/openapi.json",

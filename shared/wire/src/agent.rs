@@ -57,6 +57,19 @@ pub struct BootstrapAnswer {
     pub epoch: Epoch,
 }
 
+/// The runner that a token belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentSelf {
+    #[schema(value_type = String)]
+    pub runner: RunnerId,
+    #[schema(value_type = String)]
+    pub pool: PoolName,
+    #[schema(value_type = u64)]
+    pub epoch: Epoch,
+    #[schema(value_type = String)]
+    pub state: StateName,
+}
+
 /// Who the agent is, and what it observes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SyncRequest {

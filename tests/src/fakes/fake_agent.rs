@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 /// What it is and sees is open, so that a test can make it lie.
 #[derive(Debug, Clone)]
 pub struct FakeAgent {
-    api: Api,
+    pub api: Api,
     pub runner: String,
     pub token: String,
     pub machine_id: String,

@@ -15,7 +15,7 @@ use motorpool_domain::runner::{
 };
 use motorpool_domain::time::millis;
 use motorpool_domain::{Actor, RunnerId, Threshold, Timestamp};
-use motorpool_wire::agent::{Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
+use motorpool_wire::agent::{AgentSelf, Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,20 +57,21 @@ impl Control {
         Ok(Synced { answer, news: news || runner.rev != known })
     }
 
+    /// Whose token this is, told from the token alone.
+    pub async fn runner_of_token(&self, token: &str) -> Result<AgentSelf, Refused> {
+        let found = self.store.runner_by_token(&token_sha256(token)).await?;
+        let Runner { id, pool, epoch, state, .. } = found.ok_or_else(not_its_token)?;
+        Ok(AgentSelf { runner: id, pool, epoch, state: state.name() })
+    }
+
     /// An unknown runner, a wrong token and an old token look the same.
-    pub(crate) async fn known_runner(&self, token: &str, id: &RunnerId) -> Result<Runner, Refused> {
+    pub(super) async fn known_runner(&self, token: &str, id: &RunnerId) -> Result<Runner, Refused> {
         let hash = token_sha256(token);
         self.store
             .runner(id)
             .await?
             .filter(|runner| runner.credential.as_ref().is_some_and(|known| same(&known.token_sha256, &hash)))
-            .ok_or_else(|| {
-                Refused::new(
-                    RefusedKind::Unauthorized,
-                    "this token is not that of this runner",
-                    "a rotated or removed runner must bootstrap anew: `motorpool runners token`",
-                )
-            })
+            .ok_or_else(not_its_token)
     }
 
     /// A long poll asks often: the heartbeat is written at most twice an interval.
@@ -180,6 +181,14 @@ fn answer(pool: &Pool, runner: &Runner, request: &SyncRequest, now: Timestamp) -
     };
     let news = new_task || end || runner.epoch != request.epoch;
     Synced { answer, news }
+}
+
+fn not_its_token() -> Refused {
+    Refused::new(
+        RefusedKind::Unauthorized,
+        "this token is not that of this runner",
+        "a rotated or removed runner must bootstrap anew: `motorpool runners token`",
+    )
 }
 
 fn other_protocol(theirs: Protocol) -> Refused {

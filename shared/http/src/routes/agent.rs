@@ -11,7 +11,8 @@ use axum::extract::State;
 use motorpool_control::Synced;
 use motorpool_domain::record::Key;
 use motorpool_wire::agent::{
-    BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncAnswer, SyncRequest,
+    AgentSelf, BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncAnswer,
+    SyncRequest,
 };
 use motorpool_wire::error::ErrorEnvelope;
 use std::sync::Arc;
@@ -30,6 +31,18 @@ pub(super) async fn bootstrap(
     Body(request): Body<BootstrapRequest>,
 ) -> JsonResult<BootstrapAnswer> {
     Ok(Json(app.control.bootstrap(request).await?))
+}
+
+/// Tells which runner the token belongs to
+#[utoipa::path(
+    get, path = "/agent/self", operation_id = "show_agent_self", tag = "agent", security(("runner" = [])),
+    responses((status = 200, description = "The runner, as it is now", body = AgentSelf))
+)]
+pub(super) async fn show_self(
+    AgentToken(token): AgentToken,
+    State(app): State<App>,
+) -> JsonResult<AgentSelf> {
+    Ok(Json(app.control.runner_of_token(&token).await?))
 }
 
 /// Tells what the agent observes, and asks what should be

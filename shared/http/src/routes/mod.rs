@@ -48,6 +48,7 @@ pub(crate) fn all(limits: &HttpLimits) -> OpenApiRouter<App> {
         .merge(limited(work(), &api, body_bytes))
         .merge(limited(OpenApiRouter::default().routes(routes!(claims::follow)), &waits, body_bytes))
         .merge(limited(OpenApiRouter::default().routes(routes!(agent::bootstrap)), &agents, body_bytes))
+        .merge(limited(OpenApiRouter::default().routes(routes!(agent::show_self)), &agents, body_bytes))
         .merge(limited(OpenApiRouter::default().routes(routes!(agent::registration)), &agents, body_bytes))
         .merge(limited(
             OpenApiRouter::default().routes(routes!(agent::sync)),

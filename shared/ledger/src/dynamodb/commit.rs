@@ -202,8 +202,10 @@ mod tests {
 
     #[test]
     fn inv_17_both_bounds_of_a_counter_are_compared_as_it_was_before() {
-        let add = |by| Op::Add { path: path(), by, at_least: 1, at_most: 9 };
-        assert_eq!(conditions(&add(2)), ["counter >= -1", "counter <= 7"]);
-        assert_eq!(conditions(&add(-2)), ["counter >= 3", "counter <= 11"]);
+        let add = |was, by| Op::Add { path: path(), was, by, at_least: 1, at_most: 9 };
+        assert_eq!(conditions(&add(None, 2)), ["counter >= -1", "counter <= 7"]);
+        assert_eq!(conditions(&add(None, -2)), ["counter >= 3", "counter <= 11"]);
+        let whole = ["state = open", "epoch = 3", "rev = 7", "counter >= 3", "counter <= 11"];
+        assert_eq!(conditions(&add(Some(was()), -2)), whole);
     }
 }

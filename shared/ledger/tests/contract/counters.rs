@@ -5,7 +5,7 @@ use crate::fixtures::{
     row, stand, stored, touch,
 };
 use anyhow::Result;
-use motorpool_control::ports::tx::{Committed, Row, Stored};
+use motorpool_control::ports::tx::{Committed, Op, Row, Stored};
 use motorpool_domain::record::Beside;
 use tokio::task::JoinSet;
 
@@ -48,6 +48,28 @@ pub(crate) async fn inv_17_a_sum_is_within_its_bounds(ledger: Shared) -> Result<
             "{by} between {at_least} and {at_most}"
         );
     }
+    Ok(())
+}
+
+pub(crate) async fn inv_02_an_addition_may_need_the_row_to_be_as_it_was_seen(ledger: Shared) -> Result<()> {
+    let seen = row("a", 1);
+    must_put(&ledger, [&seen]).await?;
+    let as_seen = |row: &Row| match add("a", 1, 0, 9) {
+        Op::Add { path, was: _, by, at_least, at_most } => {
+            Op::Add { path, was: Some(row.version.clone()), by, at_least, at_most }
+        }
+        other @ (Op::Put { .. } | Op::Replace { .. } | Op::Check { .. } | Op::Delete { .. }) => other,
+    };
+    must_commit(&ledger, [as_seen(&seen)]).await?;
+    must_commit(&ledger, [as_seen(&seen)]).await?;
+    assert_eq!(counter(&ledger, "a").await?, 2, "an addition is no change of the version");
+    let newer = row("a", 2);
+    let replaced = Op::Replace { row: newer.clone(), was: seen.version.clone(), counter: None };
+    must_commit(&ledger, [replaced]).await?;
+    let found = must_lose(&ledger, as_seen(&seen)).await?.map(|found| found.beside);
+    assert_eq!(found.map(|beside| (beside.version, beside.counter)), Some((newer.version.clone(), 2)));
+    must_commit(&ledger, [as_seen(&newer)]).await?;
+    assert_eq!(counter(&ledger, "a").await?, 3);
     Ok(())
 }
 

@@ -38,6 +38,7 @@ macro_rules! contract {
             conditions::inv_02_of_32_writers_from_one_version_one_wins,
             conditions::inv_03_of_16_that_put_what_is_absent_one_wins,
             counters::inv_17_a_sum_is_within_its_bounds,
+            counters::inv_02_an_addition_may_need_the_row_to_be_as_it_was_seen,
             counters::inv_17_of_20_adders_at_once_none_goes_beyond,
             counters::inv_17_additions_at_once_are_all_counted,
             counters::a_bound_may_be_the_greatest_number,

@@ -62,6 +62,7 @@ pub async fn the_document_has_every_route_of_the_design(target: &Target) -> Resu
         "POST /api/v1/runners/{runner}/token",
         "GET /api/v1/audit",
         "POST /api/v1/agent/bootstrap",
+        "GET /api/v1/agent/self",
         "POST /api/v1/agent/sync",
         "GET /health",
         "GET /ready",

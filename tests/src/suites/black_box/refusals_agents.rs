@@ -20,12 +20,18 @@ pub async fn refuse_10_an_old_token_is_void_after_rotation(target: &Target) -> R
     ensure!(new_secret != old_secret && rotated["runner"] == runner.as_str(), "a new secret");
     let watch = Watch::over(target, &[&pool]).await?;
     watch.refused(old.sync().await?, 401, "unauthorized").await?;
+    watch.refused(old.api.get("agent/self").await?, 401, "unauthorized").await?;
     watch.refused(old.bootstrap(&old_secret).await?, 401, "unauthorized").await?;
 
     let mut new = FakeAgent::new(&target.api, &runner);
     new.bootstrap(&new_secret).await?.expect(200)?;
     let told = new.step().await?;
     ensure!(told["state"] == "idle" && told["epoch"] == 2, "it goes on where it was: {told}");
+    let own = new.api.get("agent/self").await?.expect(200)?;
+    ensure!(
+        own == json!({"runner": runner, "pool": pool, "epoch": 2, "state": "idle"}),
+        "its token tells: {own}"
+    );
     let watch = Watch::over(target, &[&pool]).await?;
     watch.refused(old.sync().await?, 401, "unauthorized").await?;
     watch.refused(old.bootstrap(&new_secret).await?, 403, "forbidden").await?;
