@@ -35,7 +35,7 @@ fn end_of(log: &str) -> String {
 /// A case that is written but not listed would never run.
 #[test]
 fn every_case_is_listed() -> Result<()> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/black_box");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/suites/black_box");
     let mut written = BTreeSet::new();
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();

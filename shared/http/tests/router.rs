@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What tells a runner from its token alone.
+const SELF: &str = "/api/v1/agent/self";
 /// Routes of an agent, which its own token opens.
 const AGENTS: [&str; 2] = ["/api/v1/agent/sync", "/api/v1/agent/registration"];
 const OPEN: [&str; 4] = ["/health", "/ready", "/api/v1/openapi.json", "/api/v1/agent/bootstrap"];
@@ -153,7 +155,7 @@ async fn without_a_token_only_the_open_routes_answer() {
 async fn refuse_8_a_runners_token_opens_nothing_but_its_own_routes() {
     let site = site(HttpLimits::default()).with_a_machine().await;
     for (method, path) in operations() {
-        if OPEN.contains(&path.as_str()) || AGENTS.contains(&path.as_str()) {
+        if OPEN.contains(&path.as_str()) || AGENTS.contains(&path.as_str()) || path == SELF {
             continue;
         }
         site.ask(&method, &filled(&path), RUNNER, &json!({})).await.refused(403, Forbidden);
@@ -161,6 +163,8 @@ async fn refuse_8_a_runners_token_opens_nothing_but_its_own_routes() {
     let sync = |runner: &str| json!({"runner": runner, "epoch": 1, "boot_id": "b", "agent_version": "1"});
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync("mac-01")).await.json(200);
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync("mac-02")).await.refused(401, Unauthorized);
+    let own = site.ask("GET", SELF, RUNNER, &Value::Null).await.json(200);
+    assert_eq!(own, json!({"runner": "mac-01", "pool": "macs", "epoch": 1, "state": "created"}));
     let register = |runner: &str| json!({"runner": runner, "epoch": 1, "label": "motorpool-c-1", "count": 1});
     // It is known; but nobody holds it, so there is nothing to register it for.
     site.ask("POST", "/api/v1/agent/registration", RUNNER, &register("mac-01")).await.refused(409, Conflict);
@@ -168,6 +172,7 @@ async fn refuse_8_a_runners_token_opens_nothing_but_its_own_routes() {
         .await
         .refused(401, Unauthorized);
     for token in [ADMIN, TEAM] {
+        site.ask("GET", SELF, token, &Value::Null).await.refused(401, Unauthorized);
         site.ask("POST", "/api/v1/agent/sync", token, &sync("mac-01")).await.refused(401, Unauthorized);
         let asked = site.ask("POST", "/api/v1/agent/registration", token, &register("mac-01")).await;
         asked.refused(401, Unauthorized);
@@ -180,6 +185,7 @@ async fn refuse_10_a_rotated_token_is_void() {
     site.as_admin("POST", "/api/v1/runners/mac-01/token", &Value::Null).await.json(200);
     let sync = json!({"runner": "mac-01", "epoch": 1, "boot_id": "b", "agent_version": "1"});
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync).await.refused(401, Unauthorized);
+    site.ask("GET", SELF, RUNNER, &Value::Null).await.refused(401, Unauthorized);
 }
 
 #[tokio::test]

@@ -80,9 +80,18 @@ impl Control {
             AllWritten::Lost => return Ok(Together::Lost(Box::new(seen))),
         }
         self.tell_of_claim(&after, entry);
+        // Side by side, since each may have to tell a CI system.
+        let follow_ups: Vec<_> = released
+            .iter()
+            .map(|(_, before, Change { after, why }, _)| self.follow_up(&pool, before, after, &who, why, now))
+            .collect();
+        let mut follow_ups = futures_util::stream::iter(follow_ups).buffer_unordered(ABREAST);
+        while let Some(followed_up) = follow_ups.next().await {
+            followed_up?;
+        }
+        drop(follow_ups);
         let mut frees_one = false;
-        for (index, before, Change { after, why }, _) in released {
-            self.follow_up(&pool, &before, &after, &who, &why, now).await?;
+        for (index, _, Change { after, .. }, _) in released {
             frees_one |= after.state.is_free();
             if let Some(member) = seen.members.get_mut(index) {
                 *member = Found::Record(after);

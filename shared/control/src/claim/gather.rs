@@ -56,7 +56,6 @@ impl Control {
             done @ (Filled::Whole | Filled::ClaimLost | Filled::PoolGone) => return Ok(done),
         }
         match self.take_starting(&record.pool, draft, now).await? {
-            // On the heap, as other long ways are: one within the other they would outgrow a thread's stack.
             Filled::Short(_) => Box::pin(self.launch_shortfall(record, draft, now)).await,
             done @ (Filled::Whole | Filled::ClaimLost | Filled::PoolGone) => Ok(done),
         }

@@ -28,7 +28,7 @@ impl Control {
             let (record, latest) = self.store.pool_and_claim(key).await?;
             let record = record.ok_or_else(|| no_pool(&key.pool))?;
             let replaces = match (decide_opening(latest.as_ref(), wish), latest) {
-                (Opening::Same, Some(claim)) => return self.reconcile_claim(claim, now).await,
+                (Opening::Same, Some(claim)) => return Box::pin(self.reconcile_claim(claim, now)).await,
                 (Opening::Conflict, Some(claim)) => return Err(held_otherwise(key, &claim)),
                 (Opening::Same | Opening::Conflict, None) => None,
                 (Opening::New { replaces }, _) => replaces,
@@ -38,7 +38,7 @@ impl Control {
             self.must_fit(&record.pool, &ask.want, now).await?;
             let count = ask.count;
             let draft = self.draft(caller, key, &record, ask, replaces, now)?;
-            if let Some(opened) = self.open_draft(&record, draft, now).await? {
+            if let Some(opened) = Box::pin(self.open_draft(&record, draft, now)).await? {
                 tracing::info!(claim = %opened.claim.id, pool = %key.pool, workflow = %key.workflow, owner = %key.owner, count, "a claim was opened");
                 return Ok(opened);
             }
@@ -81,7 +81,7 @@ impl Control {
             Filled::ClaimLost => Ok(None),
             Filled::PoolGone if draft.opening().is_some() => Err(no_pool(&record.pool.name)),
             // The ledger has the claim already, which says how it ended.
-            Filled::PoolGone => self.reconcile(&id, now).await.map(Some),
+            Filled::PoolGone => Box::pin(self.reconcile(&id, now)).await.map(Some),
             Filled::Short(waits) => self.open_waiting(record, draft, &waits, now).await,
         }
     }
@@ -117,7 +117,7 @@ impl Control {
             let id = &draft.claim.id;
             // What was launched just now and refused is lost: with it on its list the claim would not be among those that lack a runner.
             let opened = match draft.claim.short() {
-                0 => self.reconcile(id, now).await?,
+                0 => Box::pin(self.reconcile(id, now)).await?,
                 _ => self.claim_with_members(id).await?,
             };
             return Ok(Some(opened));

@@ -27,7 +27,7 @@ impl Control {
         let want = self.want(usage, allowed_instance_types, resource_class)?;
         let wish = Wish { count, want, max_runtime: max_runtime_minutes.map(minutes), idle_only: false };
         let key = ClaimKey { owner: caller.owner(), workflow, pool };
-        let opened = self.open(caller, &key, &wish, now).await?;
+        let opened = Box::pin(self.open(caller, &key, &wish, now)).await?;
         Ok(self.claim_view(&opened, now))
     }
 
@@ -45,7 +45,7 @@ impl Control {
         let want = self.want(usage, allowed_instance_types, resource_class)?;
         let wish = Wish { count: 1, want, max_runtime: max_runtime_minutes.map(minutes), idle_only: true };
         let key = ClaimKey { owner: caller.owner(), workflow, pool };
-        let mut opened = self.open(caller, &key, &wish, now).await?;
+        let mut opened = Box::pin(self.open(caller, &key, &wish, now)).await?;
         // One that was there before, and has lost its runner.
         while opened.claim.state.open() && opened.claim.short() > 0 {
             let (id, reason) = (opened.claim.id.clone(), opened.claim.waits_for.clone());

@@ -63,7 +63,8 @@ impl Control {
         let id = claim.id.clone();
         let mut seen = self.members_of(claim).await?;
         for _ in 0..ATTEMPTS {
-            match self.reconcile_once(seen, now).await? {
+            // On the heap, as other long ways are: one within the other they would outgrow a thread's stack.
+            match Box::pin(self.reconcile_once(seen, now)).await? {
                 Step::Done(done) => return Ok(*done),
                 Step::Again => seen = self.claim_with_members(&id).await?,
             }

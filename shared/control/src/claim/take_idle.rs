@@ -18,7 +18,7 @@ const VISIBILITY: Duration = Duration::from_secs(30);
 const LONGEST_WALK: usize = 1_000;
 
 /// What becomes of a notice that was looked at.
-enum Notice {
+enum Judged {
     /// It is done with: its runner was taken, or it says nothing true any more.
     Spent,
     /// True, but not for this claim now.
@@ -67,12 +67,12 @@ impl Control {
                     continue;
                 }
                 match self.take_announced(pool, draft, seen, now).await? {
-                    Notice::Spent => self.queue.delete(&idle_queue(pool), &message.receipt).await?,
-                    Notice::Unfit(why) => {
+                    Judged::Spent => self.queue.delete(&idle_queue(pool), &message.receipt).await?,
+                    Judged::Unfit(why) => {
                         reason = format!("no idle runner in pool {} fits: {why}", pool.name);
                         held.push(message);
                     }
-                    Notice::ClaimLost => {
+                    Judged::ClaimLost => {
                         lost = true;
                         held.push(message);
                     }
@@ -106,34 +106,34 @@ impl Control {
         draft: &mut Draft,
         seen: Option<(IdleNotice, Found<Runner>)>,
         now: Timestamp,
-    ) -> Result<Notice, Refused> {
-        let Some((notice, found)) = seen else { return Ok(Notice::Spent) };
+    ) -> Result<Judged, Refused> {
+        let Some((notice, found)) = seen else { return Ok(Judged::Spent) };
         let runner = match found {
             Found::Record(runner) => runner,
-            Found::Missing => return Ok(Notice::Spent),
+            Found::Missing => return Ok(Judged::Spent),
             // The notice stays for whoever can read the record.
             Found::Unreadable => {
-                return Ok(Notice::Unfit(format!("the record of {} can't be read", notice.runner)));
+                return Ok(Judged::Unfit(format!("the record of {} can't be read", notice.runner)));
             }
         };
         if let Some(why) = draft.claim.ask.want.misfit(&notice.offer) {
-            return Ok(Notice::Unfit(why));
+            return Ok(Judged::Unfit(why));
         }
         let is_true = |runner: &Runner| announced(runner, notice.epoch, &pool.rules.limits, now);
         match is_true(&runner) {
             Announced::Takeable => {}
-            Announced::NotNow(why) => return Ok(Notice::Unfit(why)),
-            Announced::Stale => return Ok(Notice::Spent),
+            Announced::NotNow(why) => return Ok(Judged::Unfit(why)),
+            Announced::Stale => return Ok(Judged::Spent),
         }
         Ok(match self.take_one(pool, draft, &runner, now).await? {
-            Taken::Done => Notice::Spent,
-            Taken::ClaimLost => Notice::ClaimLost,
+            Taken::Done => Judged::Spent,
+            Taken::ClaimLost => Judged::ClaimLost,
             Taken::RunnerLost { found } => match found.map(|found| is_true(&found)) {
                 // Something else than its state was written meanwhile.
                 Some(Announced::Takeable | Announced::NotNow(_)) => {
-                    Notice::Unfit(format!("{} was changed at the same moment", runner.id))
+                    Judged::Unfit(format!("{} was changed at the same moment", runner.id))
                 }
-                Some(Announced::Stale) | None => Notice::Spent,
+                Some(Announced::Stale) | None => Judged::Spent,
             },
         })
     }

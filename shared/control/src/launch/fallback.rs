@@ -58,7 +58,7 @@ impl Control {
         want: &Want,
     ) -> Result<Launched, Refused> {
         for _ in 0..OPTIONS_AT_ONCE {
-            let (rest, shortage) = match self.call_provider(pool, &runners).await? {
+            let (rest, shortage) = match Box::pin(self.call_provider(pool, &runners)).await? {
                 Called::Rest { rest, shortage } => (rest, shortage),
                 Called::Over(launched) => return Ok(launched),
             };
@@ -101,7 +101,7 @@ impl Control {
         let group: Vec<Runner> = group.into_iter().filter_map(Found::into_record).collect();
         let whole: Vec<Runner> = group.iter().filter(|known| is_of(known, &call)).cloned().collect();
         if whole.len() == ids.len() {
-            let launched = self.launch_with_fallback(pool, whole, &want).await?;
+            let launched = Box::pin(self.launch_with_fallback(pool, whole, &want)).await?;
             return self.tell_holder(runner, &launched).await;
         }
         // The same call again would make machines for those who are over: see what came of it instead, and go on one by one.
@@ -122,7 +122,7 @@ impl Control {
         for alone in rest {
             let Choice::Try(option) = self.choose_option(pool, &want).await? else { return Ok(()) };
             if let Some(next) = self.call_next(pool, std::slice::from_ref(&alone), &option).await? {
-                let launched = self.launch_with_fallback(pool, next, &want).await?;
+                let launched = Box::pin(self.launch_with_fallback(pool, next, &want)).await?;
                 self.tell_holder(&alone, &launched).await?;
             }
         }

@@ -80,7 +80,7 @@ impl Control {
             Written::Lost { found } => return Ok(AsRead::Lost { found: Box::new(found) }),
             Written::Missing => return Ok(AsRead::Applied(Applied::Overtaken)),
         }
-        self.follow_up(pool, before, &after, who, &why, now).await?;
+        Box::pin(self.follow_up(pool, before, &after, who, &why, now)).await?;
         Ok(AsRead::Applied(Applied::Changed { before: Box::new(before.clone()), after: Box::new(after) }))
     }
 

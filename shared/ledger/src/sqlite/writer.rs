@@ -5,7 +5,7 @@ use super::error::EngineError;
 use super::log::Log;
 use rusqlite::Connection;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
@@ -26,12 +26,13 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, file: &Path) -> io::Result<Self> {
+    pub(super) fn start(mut connection: Connection, file: &Path) -> io::Result<Self> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
+        let log = Log::watch(&mut connection).map_err(io::Error::other)?;
         let file = file.to_owned();
         let thread = std::thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || write_all(&connection, waiting, file))?;
+            .spawn(move || write_all(&connection, waiting, log, &file))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -108,8 +109,7 @@ where
     }
 }
 
-fn write_all(connection: &Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>, file: PathBuf) {
-    let mut log = Log::default();
+fn write_all(connection: &Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>, mut log: Log, file: &Path) {
     while let Some(first) = waiting.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < MOST_TOGETHER
@@ -121,11 +121,11 @@ fn write_all(connection: &Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>,
         if batch.is_empty() {
             continue;
         }
-        let committed = commit(connection, &mut batch, &file);
+        let committed = commit(connection, &mut batch, file);
         for job in batch {
             job.answer(committed.clone());
         }
-        log.write_back(connection, &file, committed.is_err());
+        log.write_back(connection, file, committed.is_err());
     }
 }
 

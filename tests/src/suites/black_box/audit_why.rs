@@ -78,7 +78,6 @@ pub async fn why_tells_a_claims_story(target: &Target) -> Result<()> {
         ("took an idle runner", "pending", "pending", team()),
         ("became ready", "pending", "ready", control()),
         ("released", "ready", "released", team()),
-        ("let go of its runners", "released", "released", control()),
     ];
     ensure!(steps == expected, "{steps:#?}");
     ensure!(history.iter().all(|entry| !text(entry, "why").is_empty()), "{story}");
