@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use motorpool_domain::{LaunchId, RunnerId};
 use tracing_subscriber::EnvFilter;
@@ -16,6 +17,9 @@ use crate::work::{self, SupervisorCommand};
 
 /// The control plane refused the agent's secret. Starting it again will not help.
 const EXIT_REFUSED: u8 = 3;
+
+/// Sets the flag `--insecure-http`, of the agent and of the control plane's own commands.
+pub const INSECURE_HTTP: &str = "MOTORPOOL_INSECURE_HTTP";
 
 /// By it the local backend finds what an agent left behind.
 pub(crate) const RUNNER_DIR: &str = "MOTORPOOL_RUNNER_DIR";
@@ -61,7 +65,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 15 * 60)]
     pub(crate) first_contact_seconds: u64,
     /// Send the token over plain http:// to a host other than this one
-    #[arg(long)]
+    #[arg(long, env = INSECURE_HTTP, value_parser = BoolishValueParser::new())]
     pub(crate) insecure_http: bool,
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use motorpool_domain::text::visible;
 use motorpool_wire::agent::{
     BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncAnswer, SyncRequest,
 };
@@ -15,6 +16,8 @@ use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
+
+use crate::cli::INSECURE_HTTP;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Beyond the time that the answer may wait.
@@ -71,8 +74,9 @@ pub(crate) enum ServerError {
     #[error("the server's address must not hold a user or password")]
     Credentials,
     #[error(
-        "plain http:// to {0} would show the agent's token to the network; use https://, \
-         or --insecure-http if that network is safe"
+        "plain http:// to {0} would show the agent's token to the network; use https://, or say --insecure-http \
+         ({variable}=1) if that network is safe",
+        variable = INSECURE_HTTP
     )]
     Plain(String),
 }
@@ -193,7 +197,8 @@ async fn send<T: DeserializeOwned>(call: RequestBuilder) -> Result<T, CallError>
         Ok(ErrorEnvelope { error }) => format!("{} ({})", error.message, error.hint),
         Err(_other_than_ours) => "no reason was given".to_owned(),
     };
-    Err(CallError::Refused { status, message: message.chars().take(MESSAGE_CHARS).collect(), retry_after })
+    let message: String = message.chars().take(MESSAGE_CHARS).collect();
+    Err(CallError::Refused { status, message: visible(&message), retry_after })
 }
 
 /// As the control plane tells it. A date, which HTTP allows too, would need its clock and ours to agree.
@@ -218,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_http_is_for_loopback_or_the_insistent() {
+    fn refuse_26_plain_http_is_for_loopback_or_the_insistent() {
         for fine in
             ["https://pool.example", "http://127.0.0.1:8080", "http://localhost:1/", "http://[::1]:80"]
         {

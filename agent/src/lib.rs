@@ -9,5 +9,6 @@ mod http;
 mod identity;
 mod imds;
 pub mod machine;
+mod private;
 mod state;
 pub mod work;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::machine::Memory;
+use crate::private::exposed;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -57,9 +58,8 @@ impl Store {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        let mode = metadata.mode() & 0o777;
-        if !metadata.is_file() || mode & 0o077 != 0 {
-            return Err(StateError::Exposed { path: path.clone(), mode });
+        if !metadata.is_file() || exposed(&metadata).is_some() {
+            return Err(StateError::Exposed { path: path.clone(), mode: metadata.mode() & 0o777 });
         }
         let text = fs::read(path).map_err(failed)?;
         // Not the error itself: it may quote the token.

@@ -94,6 +94,35 @@ async fn a_refused_secret_ends_the_agent_with_a_reason() {
 }
 
 #[tokio::test]
+async fn refuse_20_a_secret_that_others_can_read_is_redeemed_by_nobody() {
+    for mode in [0o640, 0o604, 0o620, 0o602] {
+        let mut bench = Bench::new(Plan::run(STAYS)).await;
+        bench.give_secret(SECRET, mode);
+        bench.start_agent(&[]);
+        assert_eq!(bench.agent_exit().await.code(), Some(1), "{mode:o}");
+        assert!(bench.seen().bootstraps.is_empty(), "{mode:o}: it was sent all the same");
+        let mends = format!("chmod 600 {}", bench.path("secret").display());
+        assert!(bench.log().contains(&mends) && !bench.log().contains(SECRET), "{}", bench.log());
+        bench.give_secret(SECRET, 0o600);
+        bench.start_agent(&[]);
+        bench.until_file("agent/work/up").await;
+    }
+}
+
+/// An agent that could not delete its secret, where the directory is another user's, finds it again at each start.
+#[tokio::test]
+async fn a_redeemed_secret_that_others_can_read_keeps_no_agent_from_its_work() {
+    let mut bench = Bench::up(Plan::run(STAYS)).await;
+    bench.signal(Signal::TERM);
+    assert!(bench.agent_exit().await.success());
+    bench.give_secret(SECRET, 0o644);
+    let syncs = bench.seen().syncs.len();
+    bench.start_agent(&[]);
+    bench.eventually("it syncs again", |bench| bench.seen().syncs.len() > syncs).await;
+    assert_eq!(bench.seen().bootstraps.len(), 1);
+}
+
+#[tokio::test]
 async fn a_new_secret_gets_a_new_token_and_keeps_what_the_agent_knows() {
     let mut bench =
         Bench::new(Plan { register: Some("touch up".to_owned()), run: None, ..Plan::run("") }).await;
@@ -101,7 +130,7 @@ async fn a_new_secret_gets_a_new_token_and_keeps_what_the_agent_knows() {
     bench.until_sync("it is registered", |sync| sync.registered.is_some()).await;
     bench.signal(Signal::TERM);
     assert!(bench.agent_exit().await.success());
-    fs::write(bench.path("secret"), "another secret").unwrap();
+    bench.give_secret("another secret", 0o600);
     let syncs = bench.seen().syncs.len();
     bench.start_agent(&[]);
     bench.eventually("it syncs again", |bench| bench.seen().syncs.len() > syncs).await;

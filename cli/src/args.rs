@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use motorpool_agent::cli::AgentArgs;
+use motorpool_agent::cli::{AgentArgs, INSECURE_HTTP};
 use motorpool_domain::runner::StateName;
 use motorpool_domain::{PoolName, RunnerId};
 
@@ -86,6 +87,9 @@ pub(crate) struct ConnectArgs {
     /// motorpool-data, for a server on this host
     #[arg(long, value_name = "DIR", global = true, help_heading = CONNECTION)]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Send the token over plain http:// to a host other than this one
+    #[arg(long, env = INSECURE_HTTP, value_parser = BoolishValueParser::new(), global = true, help_heading = CONNECTION)]
+    pub(crate) insecure_http: bool,
 }
 
 impl ConnectArgs {
@@ -98,7 +102,7 @@ const ON_AWS: &str = "With --ledger dynamodb";
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Where to listen; beyond loopback, use TLS
+    /// Where to listen; beyond loopback, with TLS
     #[arg(long, default_value = LISTEN, value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
     /// Where to keep the ledger, the admin token and the local runners
@@ -119,6 +123,9 @@ pub(crate) struct ServeArgs {
     /// Agents meet a proxy's certificate, not that of --tls-cert: it is neither sent to machines nor judged for them
     #[arg(long, requires_all = ["tls_cert", "public_url"])]
     pub(crate) tls_by_proxy: bool,
+    /// Listen without TLS beyond loopback: whoever is on the way reads every token
+    #[arg(long, env = INSECURE_HTTP, value_parser = BoolishValueParser::new())]
+    pub(crate) insecure_http: bool,
     /// How log lines are written, on stderr
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,

@@ -36,7 +36,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
 
 /// A file may be looked at before there is a server for it. Whoever says how to reach a server has one.
 fn presence(pools: Option<&Path>, connect: &ConnectArgs) -> Presence {
-    let ConnectArgs { server, token_file, ca_file, data_dir } = connect;
+    let ConnectArgs { server, token_file, ca_file, data_dir, insecure_http: _ } = connect;
     let is_named = server.is_some() || token_file.is_some() || ca_file.is_some() || data_dir.is_some();
     if pools.is_some() && !is_named { Presence::Optional } else { Presence::Required }
 }
@@ -105,7 +105,13 @@ mod tests {
     #[test]
     fn a_server_is_required_unless_only_a_file_is_asked_about() {
         let file = Some(Path::new("pools.toml"));
-        let nothing = ConnectArgs { server: None, token_file: None, ca_file: None, data_dir: None };
+        let nothing = ConnectArgs {
+            server: None,
+            token_file: None,
+            ca_file: None,
+            data_dir: None,
+            insecure_http: false,
+        };
         let server = ConnectArgs { server: Some("http://127.0.0.1:8080".to_owned()), ..nothing.clone() };
         let data = ConnectArgs { data_dir: Some("motorpool-data".into()), ..nothing.clone() };
         for (pools, connect, expected) in [

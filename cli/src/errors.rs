@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use motorpool_domain::text::visible;
 use motorpool_wire::error::{ErrorBody, ErrorCode};
 use serde_json::json;
 
@@ -91,7 +92,7 @@ impl Failure {
 impl From<ErrorBody> for Failure {
     fn from(body: ErrorBody) -> Self {
         let ErrorBody { code, message, hint } = body;
-        Self::new(FailureKind::Refused(code), message, hint)
+        Self::new(FailureKind::Refused(code), visible(&message), visible(&hint))
     }
 }
 

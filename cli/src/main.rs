@@ -8,6 +8,7 @@ mod doctor;
 mod errors;
 mod output;
 mod pools_file;
+mod private_file;
 mod serve;
 mod verbs;
 

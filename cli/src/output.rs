@@ -7,6 +7,7 @@ pub(crate) mod words;
 
 use std::io::{ErrorKind, Write};
 
+use motorpool_domain::text::steers;
 use serde_json::Value;
 
 use crate::client::ApiResponse;
@@ -37,13 +38,25 @@ impl Report {
     /// Writes it to stdout. That nobody reads to the end is not a failure.
     pub(crate) fn print(&self, json: bool) -> Result<(), Failure> {
         let text = if json {
-            serde_json::to_string_pretty(&self.json)
-                .map_err(|error| Failure::failed(error.to_string(), ""))?
+            let json = serde_json::to_string_pretty(&self.json);
+            escaped(&json.map_err(|error| Failure::failed(error.to_string(), ""))?)
         } else {
             self.words.trim_end().to_owned()
         };
         if text.is_empty() { Ok(()) } else { write(&format!("{text}\n")) }
     }
+}
+
+/// JSON that steers no terminal and means the same: but for the end of a line, a character that does can only stand in a string.
+fn escaped(json: &str) -> String {
+    json.chars().fold(String::with_capacity(json.len()), |mut text, character| {
+        match character {
+            '\n' => text.push('\n'),
+            steering if steers(steering) => text.push_str(&format!("\\u{:04x}", u32::from(steering))),
+            plain => text.push(plain),
+        }
+        text
+    })
 }
 
 pub(crate) fn write(text: &str) -> Result<(), Failure> {

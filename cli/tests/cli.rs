@@ -44,6 +44,7 @@ fn motorpool(args: &[&str]) -> Output {
         "MOTORPOOL_TOKEN",
         "MOTORPOOL_ADMIN_TOKEN",
         "MOTORPOOL_CA_FILE",
+        "MOTORPOOL_INSECURE_HTTP",
         "http_proxy",
         "HTTP_PROXY",
     ] {

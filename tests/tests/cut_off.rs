@@ -10,6 +10,7 @@ use motorpool_tests::harness::story::{comes_to, must_be_gone, ready, refreshed_t
 use motorpool_tests::harness::wait::{Deadline, at_deadline, boot_ms, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -177,6 +178,7 @@ impl OwnMachine {
         let dir = TempDir::with_prefix("motorpool-own-")?;
         let secret_file = dir.path().join("secret");
         std::fs::write(&secret_file, secret)?;
+        std::fs::set_permissions(&secret_file, std::fs::Permissions::from_mode(0o600))?;
         let mut command = match network {
             Some(network) => network.command(&binary()?),
             None => Command::new(binary()?),

@@ -16,6 +16,7 @@ use crate::http::{CallError, ControlPlane};
 use crate::identity;
 use crate::imds::Instance;
 use crate::machine::Memory;
+use crate::private::exposed;
 use crate::state::{Joined, State, Store};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -48,7 +49,7 @@ pub(super) struct Member {
 impl Bootstrap<'_> {
     /// Safe to cancel: the next start goes on with the same token.
     pub(super) async fn run(&self, found: Option<State>) -> Result<Bootstrapped, AgentError> {
-        let Some(secret) = self.read_secret()? else {
+        let Some(secret) = self.read_secret(found.as_ref())? else {
             return found.and_then(member).ok_or(AgentError::NoSecret);
         };
         let state = self.with_token_for(&secret, found)?;
@@ -71,17 +72,26 @@ impl Bootstrap<'_> {
         Ok(bootstrapped)
     }
 
-    /// A file that is not there was redeemed and deleted.
-    fn read_secret(&self) -> Result<Option<SecretString>, AgentError> {
+    /// A file that is not there was redeemed and deleted. One that others can read is of no harm only once it is redeemed: an agent that may not
+    /// delete it goes on.
+    fn read_secret(&self, found: Option<&State>) -> Result<Option<SecretString>, AgentError> {
         let Some(path) = self.secret_file else { return Ok(None) };
         let failed = |source| AgentError::SecretFile { path: path.to_owned(), source };
-        match fs::read_to_string(path).map(SecretString::from) {
-            Ok(text) => match text.expose_secret().trim() {
-                "" => Err(failed(io::Error::other("it is empty"))),
-                secret => Ok(Some(secret.into())),
-            },
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(error)),
+        let exposed = match fs::metadata(path) {
+            Ok(metadata) => exposed(&metadata),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let text = SecretString::from(fs::read_to_string(path).map_err(failed)?);
+        let secret: SecretString = match text.expose_secret().trim() {
+            "" => return Err(failed(io::Error::other("it is empty"))),
+            secret => secret.into(),
+        };
+        match exposed {
+            Some(mode) if !found.is_some_and(|state| has_redeemed(state, &secret)) => {
+                Err(AgentError::SecretExposed { path: path.to_owned(), mode })
+            }
+            Some(_) | None => Ok(Some(secret)),
         }
     }
 
@@ -172,6 +182,10 @@ impl Bootstrap<'_> {
 enum Redeemed {
     Taken(BootstrapAnswer),
     Over { why: String },
+}
+
+fn has_redeemed(state: &State, secret: &SecretString) -> bool {
+    state.redeemed && state.secret_sha256 == identity::sha256_hex(secret.expose_secret())
 }
 
 fn member(state: State) -> Option<Bootstrapped> {

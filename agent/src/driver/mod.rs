@@ -185,6 +185,12 @@ pub(crate) enum AgentError {
     NoSecret,
     #[error("the secret file {path} could not be read", path = path.display())]
     SecretFile { path: PathBuf, source: io::Error },
+    #[error(
+        "the secret file {path} is open to other users (mode {mode:03o}), so they may know the secret; ask the control plane for a \
+         new one (motorpool runners token), or if nobody can have read it, close the file: chmod 600 {path}",
+        path = path.display()
+    )]
+    SecretExposed { path: PathBuf, mode: u32 },
     #[error("the secret could not be redeemed; ask the control plane for a new one for this runner")]
     Refused(#[source] CallError),
     #[error("the agent's token cannot be sent; ask for a new bootstrap secret")]

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use motorpool_domain::runner::TaskOutcome;
+use motorpool_domain::text::visible;
 
 use crate::work::Outcome;
 
@@ -23,7 +24,7 @@ pub(super) fn one_line(outcome: &Outcome) -> String {
         line.push_str(": ");
         line.push_str(&last_chars(&lines.join(" | ")));
     }
-    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    visible(&line)
 }
 
 fn last_chars(text: &str) -> String {
@@ -50,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_one_short_line_with_the_end_of_the_output() {
-        assert_eq!(one_line(&failed("a\n\n b\x1b[0m\n", 0)), "it ended with exit code 3: a | b [0m");
+        assert_eq!(one_line(&failed("a\n\n b\x1b[0m\n", 0)), "it ended with exit code 3: a | b␛[0m");
         assert_eq!(
             one_line(&failed("", 2)),
             "it ended with exit code 3, and 2 of its processes could not be killed"

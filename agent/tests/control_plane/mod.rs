@@ -5,6 +5,7 @@ mod registration;
 pub(crate) use registration::{CI_CANARY, jit_config, jit_files};
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -244,8 +245,16 @@ impl Bench {
 
     fn with(plane: Plane, address: String) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("secret"), SECRET).unwrap();
-        Self { dir, address, plane, agent: None }
+        let bench = Self { dir, address, plane, agent: None };
+        bench.give_secret(SECRET, 0o600);
+        bench
+    }
+
+    /// Writes the agent's secret file, with this mode.
+    pub(crate) fn give_secret(&self, secret: &str, mode: u32) {
+        let path = self.path("secret");
+        fs::write(&path, secret).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
     /// With its agent, registered and at work: `up` is written by the runner program.

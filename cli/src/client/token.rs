@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn args(token_file: Option<PathBuf>, data_dir: Option<PathBuf>) -> ConnectArgs {
-        ConnectArgs { server: None, token_file, ca_file: None, data_dir }
+        ConnectArgs { server: None, token_file, ca_file: None, data_dir, insecure_http: false }
     }
 
     fn found(args: &ConnectArgs, environment: &[(&str, &str)]) -> Result<(Option<String>, Source), Failure> {

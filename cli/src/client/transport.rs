@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use motorpool_agent::cli::INSECURE_HTTP;
+use motorpool_domain::text::visible;
 use motorpool_wire::error::{ErrorCode, ErrorEnvelope};
 use reqwest::header::DATE;
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Url};
@@ -41,6 +43,7 @@ impl Client {
     pub(crate) fn new(args: &ConnectArgs) -> Result<Self, Failure> {
         let url = address(args.server())?;
         let here = is_loopback(&url);
+        must_not_be_plain_elsewhere(&url, args.insecure_http)?;
         let token::Token { secret, source } = token::find(args, here, |name| std::env::var(name).ok())?;
         // A TLS provider may be installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -125,8 +128,9 @@ impl Client {
         Ok(Plain { status, body, date })
     }
 
+    /// Of the answer as it may be shown.
     pub(super) fn understand<T: DeserializeOwned>(&self, json: &Value) -> Result<T, Failure> {
-        T::deserialize(json).map_err(|error| {
+        T::deserialize(&shown(json)).map_err(|error| {
             Failure::failed(
                 format!("the answer of {} is not understood: {error}", self.base),
                 "is it a motorpool of the same version? `motorpool doctor` compares them",
@@ -198,6 +202,16 @@ impl Client {
     }
 }
 
+/// The answer without what steers a terminal: what agents and callers wrote stands in its texts.
+fn shown(json: &Value) -> Value {
+    match json {
+        Value::String(text) => Value::String(visible(text)),
+        Value::Array(items) => items.iter().map(shown).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (visible(name), shown(value))).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => json.clone(),
+    }
+}
+
 /// The last cause says it best: "Connection refused", "UnknownIssuer". Those before it name layers.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
@@ -226,6 +240,19 @@ fn address(text: &str) -> Result<Url, Failure> {
         ));
     }
     Ok(url)
+}
+
+fn must_not_be_plain_elsewhere(url: &Url, insecure_http: bool) -> Result<(), Failure> {
+    if url.scheme() == "https" || insecure_http || is_loopback(url) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!(
+            "over plain http:// to {} the token could be read on the way",
+            url.host_str().unwrap_or_default()
+        ),
+        format!("use https://, or say --insecure-http ({INSECURE_HTTP}=1) if the network in between is safe"),
+    ))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -268,6 +295,23 @@ mod tests {
             ("http://localhost.example.com", false),
         ] {
             assert_eq!(is_loopback(&address(text).unwrap()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuse_26_plain_http_is_for_loopback_or_the_insistent() {
+        for (text, allowed) in [
+            ("http://127.0.0.1:8080", true),
+            ("http://[::1]:8080", true),
+            ("http://localhost", true),
+            ("https://pool.example.com", true),
+            ("http://pool.example.com", false),
+            ("http://10.0.0.1:8080", false),
+            ("http://127.0.0.1.example.com", false),
+        ] {
+            let url = address(text).unwrap();
+            assert_eq!(must_not_be_plain_elsewhere(&url, false).is_ok(), allowed, "{text}");
+            assert_eq!(must_not_be_plain_elsewhere(&url, true), Ok(()), "{text}");
         }
     }
 }

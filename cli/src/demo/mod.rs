@@ -248,5 +248,6 @@ fn client(host: &Host) -> Result<Client, Failure> {
         token_file: Some(host.token_file()),
         ca_file: None,
         data_dir: None,
+        insecure_http: false,
     })
 }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use jiff::fmt::rfc2822;
 use motorpool_domain::Timestamp;
+use motorpool_domain::text::visible;
 use motorpool_wire::error::ErrorEnvelope;
 use serde_json::Value;
 
 use super::Check;
 use crate::client::{Client, TokenSource};
 use crate::clock;
+use crate::errors::Failure;
 use crate::output::words::span;
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
@@ -85,7 +87,7 @@ async fn version(client: &Client) -> Check {
     let theirs = match client.plain("api/v1/openapi.json").await {
         Ok(answer) => serde_json::from_str(&answer.body)
             .ok()
-            .and_then(|document: Value| document.pointer("/info/version")?.as_str().map(str::to_owned)),
+            .and_then(|document: Value| document.pointer("/info/version")?.as_str().map(visible)),
         Err(failure) => return Check::failed(&failure),
     };
     match theirs {
@@ -103,7 +105,8 @@ async fn ready(client: &Client) -> Check {
         Ok(answer) if answer.status.is_success() => Check::ok("it is ready for work"),
         Ok(answer) => match serde_json::from_str(&answer.body) {
             Ok(ErrorEnvelope { error }) => {
-                Check::fail(format!("it is not ready: {}", error.message), error.hint)
+                let Failure { message, hint, .. } = Failure::from(error);
+                Check::fail(format!("it is not ready: {message}"), hint)
             }
             Err(_) => Check::fail(format!("it is not ready: {}", answer.status), "look at the server's log"),
         },
@@ -143,7 +146,8 @@ mod tests {
     async fn a_server_that_nobody_asked_for_need_not_be_there() {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let server = Some(format!("http://{nobody}"));
-        let args = ConnectArgs { server, token_file: None, ca_file: None, data_dir: None };
+        let args =
+            ConnectArgs { server, token_file: None, ca_file: None, data_dir: None, insecure_http: false };
         let client = Client::new(&args).unwrap();
         for (presence, verdict) in [(Presence::Required, Verdict::Fail), (Presence::Optional, Verdict::Warn)]
         {

@@ -2,7 +2,6 @@
 //! nobody else on the host may read; they are never part of the pools file. What can't be signed in with is told with its line; nobody is
 //! called.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use motorpool_ci::{Credentials, GitHub, GitHubConfig, GitLab, GitLabConfig, SetupError};
@@ -11,6 +10,7 @@ use serde::Deserialize;
 
 use super::problem::Problems;
 use super::strict::{self, Entry};
+use crate::private_file;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CiCredentials {
@@ -212,12 +212,11 @@ fn secret(
 /// A secret that others can read may be known already.
 fn read_private(path: &Path) -> Result<SecretString, String> {
     let found = std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?;
-    if found.permissions().mode() & 0o077 != 0 {
-        return Err(
-            "others on this host can read it; replace the secret if they may have, and close the file \
-                    (chmod 600)"
-                .to_owned(),
-        );
+    if private_file::is_open(&found) {
+        return Err(format!(
+            "others on this host can read it or write it; replace the secret if they may have, and close the file: `{}`",
+            private_file::closing(path)
+        ));
     }
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
     match text.trim() {

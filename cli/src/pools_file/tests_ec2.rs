@@ -217,7 +217,9 @@ fn refuse_20_a_secret_that_others_can_read_is_refused() {
         ] {
             let told = problems(text, dir.path()).join("\n");
             assert!(
-                told.contains(key) && told.contains("others on this host can read it"),
+                told.contains(key)
+                    && told.contains("others on this host can read it")
+                    && told.contains("`chmod 600 "),
                 "{mode:o}: {told}"
             );
             assert!(!told.contains("secret-of") && !told.contains("PRIVATE KEY"), "{told}");

@@ -42,6 +42,7 @@ fn local(context: &BackendContext<'_>) -> Result<LocalBackend, Failure> {
         root: data.path().join("runners"),
         server_url: listener.url_for_agents(args),
         ca_file: args.tls_cert.as_deref().map(absolute).transpose()?,
+        insecure_http: args.insecure_http,
     }))
 }
 

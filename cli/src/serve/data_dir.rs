@@ -1,14 +1,17 @@
 //! The data directory: the ledger's file, the admin token, the server's secret, the name of this site. Nobody else on the host may
-//! read them.
+//! read them, or put others in their place.
 
 use crate::errors::Failure;
+use crate::private_file;
 use rand::Rng;
 use secrecy::SecretString;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::DirBuilder;
 #[cfg(feature = "aws")]
-use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+#[cfg(feature = "aws")]
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const ADMIN_TOKEN: &str = "admin-token";
@@ -19,6 +22,8 @@ const LOCK: &str = "serve.lock";
 const ADMIN_TOKEN_VARIABLE: &str = "MOTORPOOL_ADMIN_TOKEN";
 /// A shorter one could be guessed.
 const SHORTEST_TOKEN: usize = 16;
+/// Of the server's secret, from which every launch secret follows.
+pub(super) const SHORTEST_SECRET: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct DataDir(PathBuf);
@@ -28,6 +33,9 @@ impl DataDir {
         let attempt = DirBuilder::new().recursive(true).mode(0o700).create(path);
         attempt.map_err(|error| cannot("make the data directory", path, &error))?;
         let path = std::path::absolute(path).map_err(|error| cannot("find", path, &error))?;
+        let found = std::fs::metadata(&path).map_err(|error| cannot("look at", &path, &error))?;
+        let own_uid = rustix::process::geteuid().as_raw();
+        must_be_own(&path, Standing { owner_uid: found.uid(), own_uid, mode: found.mode() })?;
         Ok(Self(path))
     }
 
@@ -57,7 +65,19 @@ impl DataDir {
     }
 
     pub(super) fn server_secret(&self) -> Result<Vec<u8>, Failure> {
-        self.private_file(SERVER_SECRET, || hex(&random::<32>()).into_bytes())
+        let secret = self.private_file(SERVER_SECRET, || hex(&random::<32>()).into_bytes())?;
+        if secret.trim_ascii().len() < SHORTEST_SECRET {
+            let path = self.0.join(SERVER_SECRET);
+            let path = path.display();
+            return Err(Failure::failed(
+                format!("the server's secret in {path} is shorter than {SHORTEST_SECRET} bytes"),
+                format!(
+                    "put back what the file held; if that is lost, `rm {path}`, and the next start makes a new one, which knows neither \
+                     machines that have not joined yet nor those on EC2"
+                ),
+            ));
+        }
+        Ok(secret)
     }
 
     /// Tells the local machines of this directory from those of others on the same ledger.
@@ -89,26 +109,46 @@ impl DataDir {
     /// The file's content, made if it is missing. One that others can read is refused: it may be known already.
     fn private_file(&self, name: &str, fresh: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, Failure> {
         let path = self.0.join(name);
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(mut file) => {
+        private_file::must_be_closed(&path)?;
+        match std::fs::read(&path) {
+            Ok(content) => Ok(content),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 let content = fresh();
-                let written = file.write_all(&content).and_then(|()| file.sync_all());
-                written.map_err(|error| cannot("write", &path, &error))?;
+                private_file::write(&path, &content).map_err(|error| cannot("write", &path, &error))?;
                 Ok(content)
             }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let mode = std::fs::metadata(&path).map_err(|error| cannot("look at", &path, &error))?;
-                if mode.permissions().mode() & 0o077 != 0 {
-                    return Err(Failure::failed(
-                        format!("others on this host can read {}", path.display()),
-                        "make it private (chmod 600), or remove it for a new one",
-                    ));
-                }
-                std::fs::read(&path).map_err(|error| cannot("read", &path, &error))
-            }
-            Err(error) => Err(cannot("make", &path, &error)),
+            Err(error) => Err(cannot("read", &path, &error)),
         }
     }
+}
+
+/// Whose a directory is, who looks at it, and who may use it.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    owner_uid: u32,
+    own_uid: u32,
+    mode: u32,
+}
+
+/// The owner of a directory, and whoever can write it, puts files of his own in the place of its secrets.
+fn must_be_own(path: &Path, standing: Standing) -> Result<(), Failure> {
+    let Standing { owner_uid, own_uid, mode } = standing;
+    let path = path.display();
+    if owner_uid != own_uid {
+        return Err(Failure::failed(
+            format!(
+                "the data directory {path} belongs to another user: to uid {owner_uid}, and serve runs as {own_uid}"
+            ),
+            format!("start serve as that user, or give it the directory: `chown -R {own_uid} {path}`"),
+        ));
+    }
+    if mode & 0o022 != 0 {
+        return Err(Failure::failed(
+            format!("others on this host can write the data directory {path}"),
+            format!("look at what is in it, and close it: `chmod 700 {path}`"),
+        ));
+    }
+    Ok(())
 }
 
 /// Whoever can write the pools file has the commands of every runner. One that can't be looked at can't be read either.
@@ -138,4 +178,60 @@ fn random<const N: usize>() -> [u8; N] {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, set_permissions};
+
+    #[test]
+    fn refuse_20_a_data_directory_is_ones_own_and_closed_to_writers() {
+        for (owner_uid, own_uid, mode, mends) in [
+            (1000, 1000, 0o700, None),
+            (1000, 1000, 0o755, None),
+            (0, 0, 0o700, None),
+            (1000, 0, 0o700, Some("`chown -R 0 /d`")),
+            (0, 1000, 0o755, Some("`chown -R 1000 /d`")),
+            (1000, 1000, 0o770, Some("`chmod 700 /d`")),
+            (1000, 1000, 0o1777, Some("`chmod 700 /d`")),
+        ] {
+            let judged = must_be_own(Path::new("/d"), Standing { owner_uid, own_uid, mode });
+            let hint = judged.err().map(|failure| failure.hint);
+            match mends {
+                None => assert_eq!(hint, None, "{owner_uid} {own_uid} {mode:o}"),
+                Some(command) => assert!(hint.unwrap().contains(command), "{owner_uid} {own_uid} {mode:o}"),
+            }
+        }
+    }
+
+    #[test]
+    fn refuse_20_secrets_are_made_once_closed_and_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&dir.path().join("data")).unwrap();
+        let made = data.server_secret().unwrap();
+        assert_eq!(data.server_secret().unwrap(), made);
+        data.site().unwrap();
+        let files: Vec<_> = std::fs::read_dir(data.path()).unwrap().flatten().collect();
+        assert_eq!(files.len(), 2, "no draft is left: {files:?}");
+        assert!(files.iter().all(|file| file.metadata().unwrap().mode() & 0o777 == 0o600), "{files:?}");
+    }
+
+    #[test]
+    fn refuse_20_an_empty_or_short_server_secret_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::open(dir.path()).unwrap();
+        let path = data.path().join(SERVER_SECRET);
+        for short in ["", "\n", "hush", &format!("hush{}\n", " ".repeat(40)), &"h".repeat(31)] {
+            private_file::write(&path, short.as_bytes()).unwrap();
+            let failure = data.server_secret().unwrap_err();
+            assert!(failure.message.contains("shorter than 32 bytes"), "{failure:?}");
+            assert!(failure.hint.contains(&format!("`rm {}`", path.display())), "{failure:?}");
+            assert!(!failure.message.contains("hush"), "{failure:?}");
+        }
+        private_file::write(&path, "h".repeat(32).as_bytes()).unwrap();
+        assert_eq!(data.server_secret().unwrap(), "h".repeat(32).as_bytes());
+        set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        assert!(data.server_secret().unwrap_err().hint.contains("chmod 600"));
+    }
 }

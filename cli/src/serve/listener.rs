@@ -2,11 +2,13 @@
 
 use crate::args::ServeArgs;
 use crate::errors::Failure;
+use crate::private_file;
 use axum::Router;
 use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsConfig, from_tcp_rustls};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use motorpool_agent::cli::INSECURE_HTTP;
 use motorpool_http::Notifier;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -26,6 +28,27 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(15);
 /// How long requests under way may take once a stop is asked for.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Whoever is on the way would read the tokens of everybody: only the operator can know that nobody is.
+pub(super) fn must_not_be_plain_beyond_loopback(args: &ServeArgs) -> Result<(), Failure> {
+    if args.tls_cert.is_some() || args.insecure_http || is_loopback(args.listen) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!(
+            "on {} every token would cross the network in the clear: serve has no TLS there",
+            args.listen
+        ),
+        format!(
+            "give --tls-cert and --tls-key (docs/ec2.md has the openssl line that makes them); or listen on 127.0.0.1, with a TLS proxy on \
+             this host; or say --insecure-http ({INSECURE_HTTP}=1), if that network is safe"
+        ),
+    ))
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
 impl Listener {
     pub(super) async fn bind(args: &ServeArgs) -> Result<Self, Failure> {
         let tls = tls(args).await?;
@@ -40,8 +63,8 @@ impl Listener {
         let socket = TcpListener::bind(args.listen).map_err(cannot)?;
         socket.set_nonblocking(true).map_err(cannot)?;
         let address = socket.local_addr().map_err(cannot)?;
-        if tls.is_none() && !address.ip().is_loopback() {
-            tracing::warn!(%address, "tokens will cross the network in the clear: use --tls-cert and --tls-key beyond loopback");
+        if tls.is_none() && !is_loopback(address) {
+            tracing::warn!(%address, "tokens cross the network in the clear, as --insecure-http allows");
         }
         Ok(Self { socket, address, tls })
     }
@@ -113,6 +136,7 @@ async fn stop_on_signal(handle: Handle<SocketAddr>, notifier: Arc<Notifier>) {
 
 async fn tls(args: &ServeArgs) -> Result<Option<RustlsConfig>, Failure> {
     let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    private_file::must_be_closed(key)?;
     // Fails only if it is set already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = RustlsConfig::from_pem_file(cert, key).await.map_err(|error| {

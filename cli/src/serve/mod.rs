@@ -32,6 +32,7 @@ use stores::{StoreLocation, Stores};
 /// Runs until it is told to stop, by SIGTERM or SIGINT.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     logging::start(args.log_format);
+    listener::must_not_be_plain_beyond_loopback(&args)?;
     data_dir::must_be_closed_to_writers(&args.pools)?;
     let file = pools_file::load(&args.pools).map_err(|error| {
         Failure::failed(chain(&error), "the README shows a pools file; correct it and start again")

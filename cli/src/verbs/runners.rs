@@ -38,7 +38,7 @@ pub(crate) async fn run(args: RunnersArgs) -> Result<Report, Failure> {
             }))
         }
         Some(RunnersVerb::Token { runner }) => Ok(Report::of(client.rotate_token(&runner).await?, |new| {
-            secret(new, client.server(), "has a new secret")
+            secret(new, &server_of_agents(&client), "has a new secret")
         })),
     }
 }
@@ -180,8 +180,14 @@ async fn added(client: &Client, add: AddRunnerArgs) -> Result<Report, Failure> {
     let request = RegisterRunnerRequest { runner_id: runner, pool, instance_type, cpu, memory_mb };
     let answer = client.add_runner(&request).await?;
     Ok(Report::of(answer, |new| {
-        secret(new, client.server(), &format!("is registered with pool {}", new.pool))
+        secret(new, &server_of_agents(client), &format!("is registered with pool {}", new.pool))
     }))
+}
+
+/// What an agent is told of the server: its address, and that plain HTTP is allowed where this command was told so.
+fn server_of_agents(client: &Client) -> String {
+    let server = client.server();
+    if client.encrypted() || client.here() { server.to_owned() } else { format!("{server} --insecure-http") }
 }
 
 fn secret(new: &RegisteredRunner, server: &str, what_happened: &str) -> String {
@@ -189,7 +195,7 @@ fn secret(new: &RegisteredRunner, server: &str, what_happened: &str) -> String {
     let until = valid_for_ms.map_or_else(String::new, |left| format!(", and good for {}", span_ms(left)));
     format!(
         "runner {runner} {what_happened}. Its bootstrap secret, shown only now{until}:\n\n    {bootstrap_secret}\n\n\
-         On the machine, put it into a file that only the agent's user can read, and start the agent:\n\n    \
+         On the machine, put it into a file that only the agent's user can read (chmod 600), and start the agent:\n\n    \
          motorpool agent run --server {server} --runner {runner} --dir motorpool-agent --secret-file bootstrap-secret"
     )
 }

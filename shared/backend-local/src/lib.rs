@@ -40,6 +40,8 @@ pub struct LocalConfig {
     pub server_url: String,
     /// What they trust there, if not what the host trusts.
     pub ca_file: Option<PathBuf>,
+    /// Whether they may send their tokens there over plain HTTP, though it is not this host.
+    pub insecure_http: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -178,7 +180,8 @@ impl LocalBackend {
     }
 
     fn command(&self, tag: &Tag, dir: &RunnerDir) -> Result<Command, Failure> {
-        let LocalConfig { site: _, program, args, root: _, server_url, ca_file } = self.config.as_ref();
+        let LocalConfig { site: _, program, args, root: _, server_url, ca_file, insecure_http } =
+            self.config.as_ref();
         let mut command = Command::new(program);
         command.args(args).arg("run");
         command.arg("--server").arg(server_url);
@@ -187,6 +190,9 @@ impl LocalBackend {
         command.arg("--secret-file").arg(dir.secret_file());
         if let Some(file) = ca_file {
             command.arg("--ca-file").arg(file);
+        }
+        if *insecure_http {
+            command.arg("--insecure-http");
         }
         // What the control plane was told through its environment, its tokens above all, is not for an agent.
         for (name, _value) in std::env::vars_os() {

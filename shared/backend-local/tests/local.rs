@@ -50,6 +50,21 @@ async fn the_agent_is_told_all_and_nothing_of_ours() -> Result<()> {
     ended(&backend, &runner).await
 }
 
+/// What the operator allowed is told to the agent as an argument: our environment is kept from it.
+#[tokio::test]
+async fn refuse_26_an_agent_is_told_that_plain_http_is_allowed_only_where_it_is() -> Result<()> {
+    for insecure_http in [false, true] {
+        let (host, _, runner) = ready("polite")?;
+        let backend = LocalBackend::new(LocalConfig { insecure_http, ..host.config("polite") });
+        launch(&backend, &runner).await?;
+        host.agent(&runner).await?;
+        let log = fs::read_to_string(host.dir(&runner).join("agent.log"))?;
+        ensure!(log.contains("--insecure-http") == insecure_http, "{insecure_http}: {log}");
+        ended(&backend, &runner).await?;
+    }
+    Ok(())
+}
+
 /// Once more, in a process that has a secret of ours in its environment.
 #[test]
 fn refuse_17_a_token_in_our_environment_does_not_reach_the_agent() -> Result<()> {

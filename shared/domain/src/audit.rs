@@ -3,6 +3,7 @@
 use crate::claim::Claim;
 use crate::ids::{Owner, RunnerId};
 use crate::runner::Runner;
+use crate::text::visible;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -51,13 +52,13 @@ impl AuditEntry {
 /// The longest text of somebody else's that a record or its log keeps.
 pub const LONGEST_WHY: usize = 2_000;
 
-/// A text that came from outside, as far as it is kept.
+/// A text that came from outside, as far as it is kept, and as people may read it.
 pub fn cut(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(LONGEST_WHY) {
         text.truncate(end);
         text.push('…');
     }
-    text
+    visible(&text)
 }
 
 /// On whose behalf a record was changed.

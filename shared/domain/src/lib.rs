@@ -13,6 +13,7 @@ pub mod runner;
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;
 pub mod spec;
+pub mod text;
 pub mod time;
 
 pub use audit::{Actor, AuditEntry};

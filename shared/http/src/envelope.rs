@@ -6,11 +6,12 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use motorpool_control::{Refused, RefusedKind, whole_seconds};
 use motorpool_domain::IdError;
+use motorpool_domain::text::visible;
 use motorpool_wire::error::{ErrorBody, ErrorCode, ErrorEnvelope};
 use std::any::Any;
 use std::time::Duration;
 
-/// Texts of the caller's own are quoted in messages; no answer grows with them.
+/// Texts of the caller's own are quoted in messages; no answer grows with them, and none passes on what steers a terminal.
 const LONGEST_MESSAGE: usize = 600;
 
 /// Where a caller finds what may be sent.
@@ -34,7 +35,8 @@ impl Refusal {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { status, code, message: cut(message.into()), hint: hint.into(), retry_after: None }
+        let (message, hint): (String, String) = (cut(message.into()), hint.into());
+        Self { status, code, message: visible(&message), hint: visible(&hint), retry_after: None }
     }
 
     pub fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -247,6 +248,7 @@ impl Files {
         let (certificate, key) = (dir.join("cert.pem"), dir.join("key.pem"));
         fs::write(&certificate, &self.certificate)?;
         fs::write(&key, &self.key)?;
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
         let files = ["--tls-cert".into(), certificate.into(), "--tls-key".into(), key.into()];
         Ok(PUBLIC.iter().map(OsString::from).chain(files).collect())
     }

@@ -3,7 +3,7 @@
 use super::{OWNED, StoreLocation, Stores};
 use crate::args::ServeArgs;
 use crate::errors::{Failure, chain};
-use crate::serve::data_dir::DataDir;
+use crate::serve::data_dir::{DataDir, SHORTEST_SECRET};
 use motorpool_control::ServerSecret;
 use motorpool_control::ports::queue::QueueName;
 use motorpool_domain::PoolName;
@@ -13,8 +13,6 @@ use motorpool_queues::definition::names;
 use std::sync::Arc;
 
 const SECRET_VARIABLE: &str = "MOTORPOOL_SERVER_SECRET";
-/// A shorter one could be guessed.
-const SHORTEST_SECRET: usize = 32;
 
 pub(super) async fn open<'a>(
     args: &ServeArgs,
@@ -55,7 +53,7 @@ fn shared_secret() -> Result<ServerSecret, Failure> {
          ledger; `openssl rand -hex 32` makes some"
     );
     match std::env::var(SECRET_VARIABLE) {
-        Ok(secret) if secret.len() >= SHORTEST_SECRET => Ok(ServerSecret::new(secret.as_bytes())),
+        Ok(secret) if secret.trim().len() >= SHORTEST_SECRET => Ok(ServerSecret::new(secret.as_bytes())),
         Ok(_) => Err(Failure::usage(
             format!("${SECRET_VARIABLE} is shorter than {SHORTEST_SECRET} characters"),
             hint,

@@ -48,6 +48,7 @@ impl Host {
             root: self.root(),
             server_url: "https://127.0.0.1:1".to_owned(),
             ca_file: None,
+            insecure_http: false,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::control::Control;
 use crate::error::Refused;
 use crate::runner::runner_reason;
-use crate::store::{Found, Listed, Page, WhichClaims};
+use crate::store::{Listed, Page, WhichClaims};
 use motorpool_domain::claim::Claim;
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
@@ -87,8 +87,7 @@ impl Control {
         let view = self.claim_view(&seen, now);
         let mut history = self.store.audit(&Key::from(claim), Page::first(STORY)).await?.items;
         history.reverse();
-        let runners = seen.members.iter().filter_map(Found::record);
-        let runners = runners.map(|runner| in_words(runner, claim, now)).collect();
+        let runners = seen.shown_members().map(|(_, runner)| in_words(runner, claim, now)).collect();
         Ok(WhyView { claim: claim.clone(), state: view.state, why: view.why, runners, history })
     }
 

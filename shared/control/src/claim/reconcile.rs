@@ -8,7 +8,7 @@ use crate::runner::{ABREAST, Applied};
 use crate::store::{ClaimWrite, Found, Page, WhichClaims, Written};
 use futures_util::StreamExt;
 use motorpool_domain::audit::cut;
-use motorpool_domain::claim::{Assessment, Claim, MemberSeen, Progress, assess, progress};
+use motorpool_domain::claim::{Assessment, Claim, Member, MemberSeen, Progress, assess, progress};
 use motorpool_domain::pool::{Pool, PoolRecord};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState};
@@ -37,6 +37,13 @@ impl ClaimNow {
             })
             .collect();
         assess(&self.claim, &seen)
+    }
+
+    /// The members whose records this claim may show, whether it is open or ended.
+    pub(super) fn shown_members(&self) -> impl Iterator<Item = (&Member, &Runner)> {
+        let read = self.claim.members.iter().zip(&self.members);
+        let read = read.filter_map(|(member, found)| Some((member, found.record()?)));
+        read.filter(move |(member, runner)| self.claim.shows(member, runner))
     }
 }
 

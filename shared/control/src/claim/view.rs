@@ -9,20 +9,14 @@ use motorpool_wire::api::{ClaimView, MemberView};
 
 impl Control {
     pub(crate) fn claim_view(&self, seen: &ClaimNow, now: Timestamp) -> ClaimView {
-        let ClaimNow { claim, members, pool: _ } = seen;
-        // A member that moved on to another life is no longer this claim's to show.
-        let runners = claim
-            .members
-            .iter()
-            .zip(members)
-            .filter_map(|(member, runner)| {
-                let runner = runner.record().filter(|runner| runner.epoch == member.epoch)?;
-                Some(MemberView {
-                    runner: member.runner.clone(),
-                    state: runner.state.name(),
-                    epoch: member.epoch,
-                    warm: member.warm,
-                })
+        let claim = &seen.claim;
+        let runners = seen
+            .shown_members()
+            .map(|(member, runner)| MemberView {
+                runner: member.runner.clone(),
+                state: runner.state.name(),
+                epoch: member.epoch,
+                warm: member.warm,
             })
             .collect();
         ClaimView {

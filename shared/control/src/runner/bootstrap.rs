@@ -1,6 +1,6 @@
 //! Bootstrap: an agent redeems its launch secret, once, for the right to use a token of its own making.
 
-use super::LONGEST_ID;
+use super::{LONGEST_ID, is_fit_id};
 use crate::control::Control;
 use crate::error::{Refused, RefusedKind};
 use crate::secrets::same;
@@ -24,10 +24,12 @@ impl Control {
                 "hash the token with SHA-256",
             ));
         }
-        if machine_id.len() > LONGEST_ID || boot_id.len() > LONGEST_ID {
+        if !is_fit_id(&machine_id) || !is_fit_id(&boot_id) {
             return Err(Refused::invalid(
-                format!("machine_id and boot_id must be at most {LONGEST_ID} characters"),
-                "shorten them",
+                format!(
+                    "machine_id and boot_id must be at most {LONGEST_ID} characters, and none of them a control"
+                ),
+                "send what the machine and its kernel say, or a UUID",
             ));
         }
         let credential = Credential { token_sha256, machine_id };

@@ -1,7 +1,7 @@
 //! `sync`: an agent says what is, and is told what should be. Also its heartbeat.
 
 use super::bootstrap::gone;
-use super::{Applied, LONGEST_ID};
+use super::{Applied, LONGEST_ID, is_fit_id};
 use crate::control::Control;
 use crate::error::{Refused, RefusedKind};
 use crate::secrets::{same, token_sha256};
@@ -13,6 +13,7 @@ use motorpool_domain::runner::{
     Desired, Holder, Observed, Runner, RunnerEvent, RunnerState, StateName, Task, TaskOutcome, TaskResult,
     desired, observe,
 };
+use motorpool_domain::text::visible;
 use motorpool_domain::time::millis;
 use motorpool_domain::{Actor, RunnerId, Threshold, Timestamp};
 use motorpool_wire::agent::{AgentSelf, Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
@@ -35,9 +36,9 @@ impl Control {
         if !Protocol::OURS.understands(request.protocol) {
             return Err(other_protocol(request.protocol));
         }
-        if request.boot_id.len() > LONGEST_ID {
+        if !is_fit_id(&request.boot_id) {
             return Err(Refused::invalid(
-                format!("boot_id must be at most {LONGEST_ID} characters"),
+                format!("boot_id must be at most {LONGEST_ID} characters, and none of them a control"),
                 "send what the kernel says, or a UUID",
             ));
         }
@@ -202,9 +203,8 @@ fn other_protocol(theirs: Protocol) -> Refused {
 
 /// What an agent says of its host, whatever it is doing.
 fn told(pool: &Pool, runner: &Runner, request: &SyncRequest) -> Vec<RunnerEvent> {
-    let version = request.program_version.as_ref();
-    let version =
-        version.filter(|version| version.len() <= LONGEST_ID && runner.program.as_ref() != Some(version));
+    let said = request.program_version.as_deref().filter(|version| version.len() <= LONGEST_ID).map(visible);
+    let version = said.as_ref().filter(|version| runner.program.as_ref() != Some(*version));
     let least = pool.rules.ci.as_ref().and_then(|ci| ci.minimum_version.as_ref());
     if let Some((version, least)) = version.zip(least)
         && is_older(version, least)

@@ -4,6 +4,7 @@ mod ask;
 mod progress;
 mod record;
 mod repeated;
+mod shown;
 mod turn;
 mod why;
 

@@ -112,6 +112,19 @@ pub async fn why_tells_what_a_claim_waits_for(target: &Target) -> Result<()> {
     Ok(())
 }
 
+/// What a runner does for its next holder is not the last one's to know.
+pub async fn refuse_09_why_tells_nothing_of_the_next_holder(target: &Target) -> Result<()> {
+    let (mut agent, claim) = lived(target, "next-holder").await?;
+    let pool = text(&target.api.runner(&agent.runner).await?, "pool").to_owned();
+    target.team_b.provision("next-holder", &pool, 1).await?;
+    agent.work_until("running").await?;
+    for path in [format!("claims/{claim}/why"), format!("claims/{claim}")] {
+        let told = target.team_a.get(&path).await?.expect(200)?;
+        ensure!(told["state"] == "released" && told["runners"] == json!([]), "{path}: {told}");
+    }
+    Ok(())
+}
+
 pub async fn a_pools_log_tells_who_defined_it(target: &Target) -> Result<()> {
     let pool = target.metal_pool("defined", json!({})).await?;
     target.metal_pool("defined", json!({"max": 3})).await?;

@@ -95,6 +95,7 @@ macro_rules! with_black_box_cases {
                 a_runners_log_tells_its_life,
                 why_tells_a_claims_story,
                 why_tells_what_a_claim_waits_for,
+                refuse_09_why_tells_nothing_of_the_next_holder,
                 a_pools_log_tells_who_defined_it,
                 a_log_is_asked_for_by_subject;
             openapi:
@@ -127,7 +128,8 @@ macro_rules! with_black_box_cases {
                 refuse_10_a_removed_machine_that_never_joined_stays_out,
                 refuse_11_another_epochs_message_changes_nothing,
                 refuse_11_what_was_never_asked_for_counts_for_nothing,
-                refuse_18_a_long_report_is_cut;
+                refuse_18_a_long_report_is_cut,
+                refuse_25_what_steers_a_terminal_is_not_kept;
             limits:
                 refuse_18_an_oversized_body_is_refused,
                 a_sync_may_be_longer_than_other_bodies,

@@ -4,6 +4,7 @@ use super::target::text;
 use super::{Target, Watch};
 use crate::fakes::fake_agent::{FakeAgent, register, secret_of};
 use anyhow::{Context, Result, ensure};
+use motorpool_domain::text::steers;
 use serde_json::json;
 
 pub async fn refuse_10_an_old_token_is_void_after_rotation(target: &Target) -> Result<()> {
@@ -164,6 +165,30 @@ pub async fn refuse_18_a_long_report_is_cut(target: &Target) -> Result<()> {
     let mut report = agent.report();
     report["results"] = json!([]);
     report["boot_id"] = json!("b".repeat(100_000));
+    watch.refused_naming(agent.say(report).await?, 400, "invalid_request", "boot_id").await?;
+    Ok(())
+}
+
+/// What an agent says reaches people's terminals; nothing in it moves a cursor there, or turns text around.
+pub async fn refuse_25_what_steers_a_terminal_is_not_kept(target: &Target) -> Result<()> {
+    let steering = "\u{1b}[2J\u{7f}\u{9b}\u{202e}x";
+    let (pool, [mut agent]) = target.idle_pool("steering").await?;
+    target.api.provision("steering", &pool, 1).await?;
+    agent.work_until("running").await?;
+    target.api.release("steering").await?;
+    agent.work_until("resetting").await?;
+    agent.fail(steering).await?;
+    let mut report = agent.report();
+    report["program_version"] = json!(steering);
+    agent.say(report).await?.expect(200)?;
+    for path in [format!("runners/{}", agent.runner), format!("audit?subject={}", agent.runner)] {
+        let seen = target.api.get(&path).await?.expect(200)?.to_string();
+        ensure!(seen.contains("␛[2J␡��x"), "{path}: {seen}");
+        ensure!(!seen.contains("\\u00") && !seen.chars().any(steers), "{path}: {seen:?}");
+    }
+    let watch = Watch::over(target, &[&pool]).await?;
+    let mut report = agent.report();
+    report["boot_id"] = json!(steering);
     watch.refused_naming(agent.say(report).await?, 400, "invalid_request", "boot_id").await?;
     Ok(())
 }
