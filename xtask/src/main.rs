@@ -1,6 +1,7 @@
 //! The project's chores, as `cargo xtask …`. It starts other programs and judges them by how they end; it does not
 //! know what they check.
 
+mod api;
 mod bench;
 mod cargo;
 mod clock;
@@ -17,6 +18,7 @@ mod test;
 mod tools;
 mod venv;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -34,6 +36,14 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
+    /// Check that a real `motorpool serve` keeps to its OpenAPI document, as each role
+    ///
+    /// It is schemathesis, installed once into `tools` in the target directory, that asks and judges.
+    Api {
+        /// The command `motorpool` to check; without it, it is built
+        #[arg(long)]
+        binary: Option<PathBuf>,
+    },
     /// Run AWS emulators on loopback until Ctrl-C, for tests that are started by hand
     ///
     /// They are ministack, and moto for EC2, installed once into `tools` in the target directory. Any endpoint like LocalStack's
@@ -59,12 +69,12 @@ enum Chore {
     ///
     /// It ends at the first seed that breaks an invariant, with its story; `--from N --seeds 1` runs that one again.
     Soak(soak::Soak),
-    /// Run every check: rustfmt, clippy, cargo-deny, the build of the binaries, all tests, the planted bugs
+    /// Run every check: rustfmt, clippy, cargo-deny, the build of the binaries, all tests, the API against its document, the planted bugs
     ///
     /// It stops at the first one that fails. Missing tools (cargo-deny, cargo-nextest) and the AWS emulator are made
     /// once, into `tools` in the target directory.
     Test {
-        /// Leave out cargo-deny, the planted bugs, and the contract and end-to-end tests of `tests/`
+        /// Leave out cargo-deny, the API's document, the planted bugs, and the contract and end-to-end tests of `tests/`
         #[arg(long)]
         quick: bool,
     },
@@ -73,6 +83,7 @@ enum Chore {
 fn main() -> ExitCode {
     let Arguments { chore } = Arguments::parse();
     let (name, outcome) = match chore {
+        Chore::Api { binary } => ("api", api::run(binary)),
         Chore::Aws { port } => ("aws", aws(port)),
         Chore::Bench { names } => ("bench", bench::run(&names)),
         Chore::Ci => ("ci", ci()),

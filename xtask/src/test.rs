@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::api;
 use crate::cargo::{Cargo, must_succeed, output};
 use crate::clock::Stopwatch;
 use crate::doctests;
@@ -44,7 +45,9 @@ pub(crate) fn run(quick: bool) -> Result<String> {
         Ok(())
     })?;
     if quick {
-        left_out.push("cargo-deny, the planted bugs and the tests of tests/ (--quick)".to_owned());
+        left_out.push(
+            "cargo-deny, the API's document, the planted bugs and the tests of tests/ (--quick)".to_owned(),
+        );
     } else {
         let deny = step("cargo-deny", || deny(&cargo))?;
         left_out.extend(step("advisories", || advisories(&cargo, &deny))?);
@@ -62,6 +65,7 @@ pub(crate) fn run(quick: bool) -> Result<String> {
     }
 
     if !quick {
+        step("the API's document", || api::check(&cargo, &binaries.motorpool))?;
         step("planted bugs", || planted::run(&Planted::quick()))?;
     }
 

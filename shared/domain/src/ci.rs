@@ -36,6 +36,15 @@ pub struct CiBinding {
     pub minimum_version: Option<String>,
 }
 
+/// The rules of `check` as regular expressions, for the API's document.
+impl CiBinding {
+    /// Of either system.
+    pub const SCOPE_PATTERN: &'static str = "^[A-Za-z0-9._-]{1,100}(/[A-Za-z0-9._-]{1,100})?$";
+    pub const LABEL_PATTERN: &'static str = "^[A-Za-z0-9._-]{1,100}$";
+    pub const MOST_LABELS: usize = 20;
+    pub const VERSION_PATTERN: &'static str = r"^v?[0-9]{1,19}(\.[0-9]{1,19}){0,9}([-+ ].*)?$";
+}
+
 impl CiBinding {
     pub(crate) fn check(&self) -> Result<(), RuleError> {
         let wrong = |field, problem: &str| Err(RuleError { field, problem: problem.to_owned() });
@@ -69,7 +78,7 @@ impl CiBinding {
             (1..=100).contains(&label.len())
                 && label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         };
-        if self.labels.len() > 20 || !self.labels.iter().all(good_label) {
+        if self.labels.len() > Self::MOST_LABELS || !self.labels.iter().all(good_label) {
             return wrong("labels", "must be at most 20, of up to 100 letters, digits, '-', '_' and '.'");
         }
         if self.minimum_version.as_deref().is_some_and(|version| numbers(version).is_none()) {

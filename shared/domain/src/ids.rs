@@ -12,13 +12,16 @@ pub struct IdError {
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $valid:expr) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $pattern:literal, $valid:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
         impl $name {
+            /// The rule as a regular expression, for the API's document.
+            pub const PATTERN: &'static str = $pattern;
+
             pub fn parse(text: impl Into<String>) -> Result<Self, IdError> {
                 let text = text.into();
                 let valid: fn(&str) -> bool = $valid;
@@ -63,6 +66,7 @@ id!(
     PoolName,
     "a pool's name",
     "1 to 48 of a-z, 0-9 and '-', starting with a letter or digit",
+    "^[a-z0-9][a-z0-9-]{0,47}$",
     |text| is_slug(text, 48, b"-")
 );
 id!(
@@ -70,14 +74,18 @@ id!(
     RunnerId,
     "a runner's id",
     "1 to 63 of a-z, 0-9, '-', '_' and '.', starting with a letter or digit",
+    "^[a-z0-9][a-z0-9._-]{0,62}$",
     |text| is_slug(text, 63, b"-_.")
 );
-id!(ClaimId, "a claim's id", "'c-' followed by 1 to 40 of a-z and 0-9", |text| has_prefix(text, "c-"));
+id!(ClaimId, "a claim's id", "'c-' followed by 1 to 40 of a-z and 0-9", "^c-[a-z0-9]{1,40}$", |text| {
+    has_prefix(text, "c-")
+});
 id!(
     /// One call to the provider; its machines share a launch secret.
     LaunchId,
     "a launch's id",
     "'l-' followed by 1 to 40 of a-z and 0-9",
+    "^l-[a-z0-9]{1,40}$",
     |text| has_prefix(text, "l-")
 );
 id!(
@@ -85,6 +93,7 @@ id!(
     Workflow,
     "a workflow",
     "1 to 128 letters, digits and '.', '_', ':', '/', '@', '-', starting with a letter or digit",
+    "^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$",
     |text| {
         (1..=128).contains(&text.len())
             && text.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
@@ -96,6 +105,7 @@ id!(
     Owner,
     "an owner's name",
     "1 to 48 of a-z, 0-9 and '-', starting with a letter or digit",
+    "^[a-z0-9][a-z0-9-]{0,47}$",
     |text| is_slug(text, 48, b"-")
 );
 id!(
@@ -103,6 +113,7 @@ id!(
     Label,
     "a label",
     "1 to 100 of a-z, 0-9 and '-', starting with a letter or digit",
+    "^[a-z0-9][a-z0-9-]{0,99}$",
     |text| is_slug(text, 100, b"-")
 );
 id!(
@@ -110,6 +121,7 @@ id!(
     TaskId,
     "a task's id",
     "1 to 100 of a-z, 0-9 and '-', starting with a letter or digit",
+    "^[a-z0-9][a-z0-9-]{0,99}$",
     |text| is_slug(text, 100, b"-")
 );
 

@@ -39,6 +39,9 @@ pub struct Offer {
 pub const INSTANCE_TYPE_RULE: &str =
     "must be 1 to 64 of a-z, 0-9, '.', '-' and '_', starting with a letter or digit";
 
+/// The same as a regular expression, for the API's document.
+pub const INSTANCE_TYPE_PATTERN: &str = "^[a-z0-9][a-z0-9._-]{0,63}$";
+
 pub fn is_instance_type(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
@@ -104,6 +107,9 @@ pub struct TypeGlobs(String);
 pub struct GlobError(pub String);
 
 impl TypeGlobs {
+    /// What `parse` takes as a regular expression, for the API's document.
+    pub const PATTERN: &'static str = "^ *[a-z0-9._*?-]{1,64}( +[a-z0-9._*?-]{1,64}){0,19} *$";
+
     pub fn parse(text: impl Into<String>) -> Result<Self, GlobError> {
         let text = text.into();
         let patterns: Vec<&str> = text.split_whitespace().collect();

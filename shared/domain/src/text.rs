@@ -11,6 +11,9 @@ pub fn steers(character: char) -> bool {
     mark(character).is_some()
 }
 
+/// What a text that steers nothing fits, as the API's document says it.
+pub const UNSTEERED_PATTERN: &str = r"^[^\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]*$";
+
 fn mark(character: char) -> Option<char> {
     const PICTURES: u32 = 0x2400;
     match character {

@@ -1,8 +1,12 @@
 //! The OpenAPI document: what holds for the whole API. Each route describes itself where its handler is.
 
+mod bounds;
+mod refusals;
+
 use motorpool_wire::error::ErrorEnvelope;
+use utoipa::openapi::path::Parameter;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Components, ContentBuilder, OpenApi, PathItem, Ref, ResponseBuilder};
+use utoipa::openapi::{Components, OpenApi, PathItem, RefOr};
 use utoipa::{Modify, OpenApi as _};
 
 /// The document without its routes.
@@ -10,20 +14,19 @@ pub(crate) fn base() -> OpenApi {
     Document::openapi()
 }
 
-/// Adds what is true of every route: an answer that is not listed is the error envelope.
+/// Adds what the routes do not say of themselves.
 pub(crate) fn finish(document: &mut OpenApi) {
-    let error = ResponseBuilder::new()
-        .description("Anything else: what was attempted, why it did not happen, and what to do")
-        .content(
-            "application/json",
-            ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorEnvelope"))).build(),
-        )
-        .build();
-    for item in document.paths.paths.values_mut() {
+    bounds::add(document);
+    for (path, item) in &mut document.paths.paths {
         // All the methods that this API has.
         let PathItem { get, put, post, delete, .. } = item;
         for operation in [get, put, post, delete].into_iter().flatten() {
-            operation.responses.responses.insert("default".to_owned(), error.clone().into());
+            refusals::add(path, operation);
+            for parameter in operation.parameters.iter_mut().flatten() {
+                if let RefOr::T(Parameter { schema: Some(schema), .. }) = parameter {
+                    bounds::bound(schema);
+                }
+            }
         }
     }
 }
@@ -54,5 +57,63 @@ impl Modify for SecuritySchemes {
                 HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
             components.add_security_scheme(name, SecurityScheme::Http(scheme));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    fn document() -> Value {
+        serde_json::to_value(crate::document()).unwrap()
+    }
+
+    fn operations(document: &Value) -> Vec<(&String, &Value)> {
+        let paths = document["paths"].as_object().unwrap();
+        paths
+            .iter()
+            .flat_map(|(path, item)| {
+                item.as_object().unwrap().values().map(move |operation| (path, operation))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_text_in_a_path_or_query_has_its_pattern_and_each_number_its_bounds() {
+        let document = document();
+        for (path, operation) in operations(&document) {
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let schema = &parameter["schema"];
+                let bounded = match schema["type"].as_str() {
+                    Some("string") => schema["pattern"].is_string() || schema["enum"].is_array(),
+                    Some("integer") => schema["minimum"].is_number() && schema["maximum"].is_number(),
+                    Some("boolean") => true,
+                    other => panic!("{path}: {other:?}"),
+                };
+                assert!(bounded, "{path}: {parameter}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_route_lists_the_refusals_that_follow_from_what_it_takes() {
+        let document = document();
+        for (path, operation) in operations(&document) {
+            let lists = |status: &str| !operation["responses"][status].is_null();
+            let is_open = operation["security"] == serde_json::json!([{}]);
+            assert!(lists("429") && lists("500") && lists("default"), "{path}");
+            assert_eq!(lists("401"), !is_open || path.ends_with("/bootstrap"), "{path}");
+            assert_eq!(lists("413"), operation["requestBody"].is_object(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_span_in_minutes_excludes_the_same_in_seconds() {
+        let document = document();
+        let settings = &document["components"]["schemas"]["PoolSettings"];
+        let spans =
+            settings["properties"].as_object().unwrap().keys().filter(|name| name.ends_with("_minutes"));
+        assert_eq!(settings["allOf"].as_array().unwrap().len(), spans.count());
+        assert_eq!(settings["allOf"][0]["not"]["required"][0], "claimed_minutes");
     }
 }

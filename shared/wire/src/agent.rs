@@ -3,11 +3,15 @@
 //! An update reaches the control plane and its agents one after the other: each accepts a protocol that is one version apart, and ignores fields
 //! that it does not know.
 
+use crate::schema;
 use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::{Notice, StateName, TaskResult};
 use motorpool_domain::{Epoch, Label, PoolName, RunnerId, TaskId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// The longest of what an agent says about its host, in characters.
+pub const LONGEST_ID: usize = 200;
 
 /// Which version of this protocol a message is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,12 +38,15 @@ impl Default for Protocol {
 /// The agent makes its own token, and redeems its launch secret with that token's hash.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct BootstrapRequest {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::RunnerId)]
     pub runner: RunnerId,
     pub secret: String,
     /// SHA-256 of the token that the agent will use, in hex.
+    #[schema(value_type = schema::TokenSha256)]
     pub token_sha256: String,
+    #[schema(value_type = schema::HostId)]
     pub machine_id: String,
+    #[schema(value_type = schema::HostId)]
     pub boot_id: String,
 }
 
@@ -51,7 +58,7 @@ impl std::fmt::Debug for BootstrapRequest {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BootstrapAnswer {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     #[schema(value_type = u64)]
     pub epoch: Epoch,
@@ -60,42 +67,43 @@ pub struct BootstrapAnswer {
 /// The runner that a token belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentSelf {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::RunnerId)]
     pub runner: RunnerId,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     #[schema(value_type = u64)]
     pub epoch: Epoch,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::StateName)]
     pub state: StateName,
 }
 
 /// Who the agent is, and what it observes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SyncRequest {
-    #[schema(value_type = u32)]
+    #[schema(value_type = schema::ProtocolVersion)]
     #[serde(default)]
     pub protocol: Protocol,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::RunnerId)]
     pub runner: RunnerId,
     #[schema(value_type = u64)]
     pub epoch: Epoch,
+    #[schema(value_type = schema::HostId)]
     pub boot_id: String,
     pub agent_version: String,
     /// The label that it is registered under with the CI system.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Label>)]
     #[serde(default)]
     pub registered: Option<Label>,
     /// The task that it is at.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::TaskId>)]
     #[serde(default)]
     pub busy: Option<TaskId>,
     /// How the tasks of this epoch ended.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<schema::TaskResult>)]
     #[serde(default)]
     pub results: Vec<TaskResult>,
     /// What the provider says it will do to the machine.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Notice>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
     /// The version of the CI system's runner program on this machine.
@@ -114,7 +122,7 @@ pub struct SyncAnswer {
     /// The present epoch. An agent with an older one forgets its results, and goes on with this.
     #[schema(value_type = u64)]
     pub epoch: Epoch,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::StateName)]
     pub state: StateName,
     pub task: Option<TaskOrder>,
     /// End the host now; on a kept machine, the work and the agent.
@@ -131,12 +139,12 @@ pub struct SyncAnswer {
 /// An agent that was told to register asks for what its runner program needs, each time before that begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistrationRequest {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::RunnerId)]
     pub runner: RunnerId,
     #[schema(value_type = u64)]
     pub epoch: Epoch,
     /// The claim's, as the task says.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Label)]
     pub label: Label,
     /// How many times the program has begun in this epoch, with this one. The same number again replaces what was given for it.
     pub count: u32,
@@ -144,7 +152,7 @@ pub struct RegistrationRequest {
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistrationAnswer {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::CiSystem)]
     pub system: CiSystem,
     /// What the CI system lists the runner as.
     pub name: String,
@@ -162,7 +170,7 @@ impl std::fmt::Debug for RegistrationAnswer {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskOrder {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::TaskId)]
     pub id: TaskId,
     pub kind: TaskKind,
     pub timeout_ms: u64,
@@ -177,17 +185,17 @@ pub enum TaskKind {
     },
     /// `script` registers; then `run`, the CI system's runner program, is kept in the foreground.
     Register {
-        #[schema(value_type = String)]
+        #[schema(value_type = schema::Label)]
         label: Label,
         script: Option<String>,
         run: Option<String>,
         /// The program needs something from this CI system each time it begins: `POST /agent/registration` gets it.
-        #[schema(value_type = Option<String>)]
+        #[schema(value_type = Option<schema::CiSystem>)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ci: Option<CiSystem>,
     },
     Deregister {
-        #[schema(value_type = String)]
+        #[schema(value_type = schema::Label)]
         label: Label,
         script: Option<String>,
     },

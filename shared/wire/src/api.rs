@@ -1,5 +1,6 @@
 //! The bodies of the pool layer's routes. Requests refuse fields that they do not know: they could be typos.
 
+use crate::schema;
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::StateName;
@@ -13,20 +14,22 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct ProvisionRequest {
     /// What the workflow calls itself, with its attempt.
-    #[schema(value_type = String, example = "gh-123")]
+    #[schema(value_type = schema::Workflow)]
     pub workflow: Workflow,
-    #[schema(value_type = String, example = "small")]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     #[serde(default = "one")]
-    #[schema(example = 2)]
+    #[schema(value_type = schema::RunnerCount)]
     pub count: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Minutes>)]
     pub max_runtime_minutes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "spot")]
+    #[schema(value_type = Option<schema::Usage>)]
     pub usage: Option<Usage>,
     /// Patterns such as `c* m*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::TypeGlobs>)]
     pub allowed_instance_types: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_class: Option<String>,
@@ -40,16 +43,18 @@ fn one() -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Workflow)]
     pub workflow: Workflow,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Minutes>)]
     pub max_runtime_minutes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Usage>)]
     pub usage: Option<Usage>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::TypeGlobs>)]
     pub allowed_instance_types: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_class: Option<String>,
@@ -58,30 +63,30 @@ pub struct ClaimRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Workflow)]
     pub workflow: Workflow,
     /// Only the claim on this pool; else all that the workflow holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::PoolName>)]
     pub pool: Option<PoolName>,
     /// Whose workflow it is: for the operator, who may release anybody's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Owner>)]
     pub owner: Option<Owner>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimView {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ClaimId)]
     pub claim: ClaimId,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Owner)]
     pub owner: Owner,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Workflow)]
     pub workflow: Workflow,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     /// Jobs that ask for this label run on this claim's runners, and no others do.
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::Label)]
     pub label: Label,
     pub count: u32,
     /// `pending`, `ready`, `released` or `failed`.
@@ -95,15 +100,15 @@ pub struct ClaimView {
     pub threshold_in_ms: Option<u64>,
     /// The workflow's claims on other pools that the same release ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<schema::ClaimId>)]
     pub also: Vec<ClaimId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemberView {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::RunnerId)]
     pub runner: RunnerId,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::StateName)]
     pub state: StateName,
     #[schema(value_type = u64)]
     pub epoch: Epoch,
@@ -120,7 +125,7 @@ pub struct ClaimsPage {
 /// A claim's story: what it waits for or how it ended, and what happened so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhyView {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ClaimId)]
     pub claim: ClaimId,
     pub state: String,
     pub why: String,
@@ -146,7 +151,7 @@ pub struct RefreshReport {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolView {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     pub backend: String,
     pub dispatch: String,
@@ -177,7 +182,7 @@ impl PoolView {
 /// How a pool stands with its CI system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CiView {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::CiSystem)]
     pub system: CiSystem,
     pub scope: String,
     /// Calls left until `rate_resets_in_ms`, as the CI system last said.
@@ -205,7 +210,7 @@ pub struct PoolsPage {
 /// What a pool with these settings would launch, where, and at about what price. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanView {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     pub max: u32,
     pub min_idle: u32,
@@ -237,15 +242,15 @@ pub struct CapacityOptionView {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunnerView {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::RunnerId)]
     pub runner: RunnerId,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::StateName)]
     pub state: StateName,
     #[schema(value_type = u64)]
     pub epoch: Epoch,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::ClaimId>)]
     pub claim: Option<ClaimId>,
     pub instance_type: String,
     pub usage: String,
@@ -284,24 +289,27 @@ pub struct RunnersPage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegisterRunnerRequest {
-    #[schema(value_type = String, example = "mac-01")]
+    #[schema(value_type = schema::RunnerId)]
     pub runner_id: RunnerId,
-    #[schema(value_type = String, example = "macs")]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::InstanceType>)]
     pub instance_type: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Cpus>)]
     pub cpu: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Megabytes>)]
     pub memory_mb: Option<u64>,
 }
 
 /// The secret is shown once: nobody can ask for it again.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegisteredRunner {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::RunnerId)]
     pub runner: RunnerId,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     /// For the agent's `--secret-file`, until `valid_for_ms` have passed.
     pub bootstrap_secret: String,

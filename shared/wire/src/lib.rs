@@ -5,3 +5,4 @@ pub mod api;
 pub mod error;
 pub mod pool_settings;
 pub mod queue;
+pub mod schema;

@@ -1,5 +1,6 @@
 //! A pool's settings as people write them, in `pools.toml` or `PUT /pools/{pool}`. What may hold is decided in `domain::pool`.
 
+use crate::schema;
 use motorpool_domain::ci::{CiBinding, CiSystem};
 use motorpool_domain::pool::{
     Architecture, BackendKind, Clean, Commands, Dispatch, Download, Ec2Rules, Limits, RuleError, Rules,
@@ -13,46 +14,72 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSettings {
-    #[schema(value_type = String, example = "local")]
+    #[schema(value_type = schema::BackendKind)]
     pub backend: BackendKind,
     #[serde(default = "by_claim")]
-    #[schema(value_type = String, example = "claim")]
+    #[schema(value_type = schema::Dispatch)]
     pub dispatch: Dispatch,
     /// By default `cleanup`, the one that suits every backend of this version.
     #[serde(default = "by_cleanup")]
-    #[schema(value_type = String, example = "cleanup")]
+    #[schema(value_type = schema::Clean)]
     pub clean: Clean,
     #[serde(default = "hundred")]
+    #[schema(value_type = schema::RunnerCount)]
     pub max: u32,
     #[serde(default)]
+    #[schema(value_type = schema::SpareCount)]
     pub min_idle: u32,
 
+    #[schema(value_type = Option<schema::Minutes>)]
     pub idle_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub idle_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub created_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub created_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub claimed_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub claimed_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub wait_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub wait_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub releasing_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub releasing_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub resetting_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub resetting_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub terminating_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub terminating_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub max_runtime_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub max_runtime_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub command_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub command_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
     pub grace_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub grace_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
     pub heartbeat_seconds: Option<u64>,
 
+    #[schema(value_type = Option<schema::InstanceType>)]
     pub instance_type: Option<String>,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<schema::Usage>)]
     pub usage: Option<Usage>,
+    #[schema(value_type = Option<schema::Cpus>)]
     pub cpu: Option<u32>,
+    #[schema(value_type = Option<schema::Megabytes>)]
     pub memory_mb: Option<u64>,
 
     pub pre_runner_cmd: Option<String>,
@@ -71,26 +98,31 @@ pub struct PoolSettings {
 pub struct Ec2Settings {
     /// Of those with the pool's `cpu` and `memory_mb`.
     #[serde(default = "current_families")]
-    #[schema(value_type = String, example = "c* m*")]
+    #[schema(value_type = schema::TypeGlobs)]
     pub instance_types: TypeGlobs,
     #[serde(default = "by_x86_64")]
-    #[schema(value_type = String, example = "x86_64")]
+    #[schema(value_type = schema::Architecture)]
     pub architecture: Architecture,
     /// With `usage = "spot"`: on-demand where spot has nothing to give.
     #[serde(default)]
     pub on_demand_fallback: bool,
-    #[schema(example = "ami-0123456789abcdef0")]
+    #[schema(value_type = schema::ImageId)]
     pub image: String,
+    #[schema(value_type = Vec<schema::SubnetId>, min_items = 1)]
     pub subnets: Vec<String>,
+    #[schema(value_type = Vec<schema::SecurityGroupId>, min_items = 1)]
     pub security_groups: Vec<String>,
     #[serde(default = "fifty")]
+    #[schema(value_type = schema::DiskGb)]
     pub disk_gb: u32,
+    #[schema(value_type = Option<schema::InstanceProfile>)]
     pub instance_profile: Option<String>,
     #[serde(default)]
+    #[schema(value_type = schema::Tags)]
     pub tags: BTreeMap<String, String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<schema::Download>)]
     pub agent: Option<Download>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<schema::Download>)]
     pub runner_program: Option<Download>,
 }
 
@@ -98,14 +130,16 @@ pub struct Ec2Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CiSettings {
-    #[schema(value_type = String, example = "github")]
+    #[schema(value_type = schema::CiSystem)]
     pub system: CiSystem,
-    #[schema(example = "my-org/my-repository")]
+    #[schema(value_type = schema::CiScope)]
     pub scope: String,
     #[serde(default = "default_group")]
     pub group_id: u64,
     #[serde(default)]
+    #[schema(value_type = Vec<schema::CiLabel>, max_items = 20)]
     pub labels: Vec<String>,
+    #[schema(value_type = Option<schema::ProgramVersion>)]
     pub minimum_version: Option<String>,
 }
 

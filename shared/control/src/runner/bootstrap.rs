@@ -1,6 +1,6 @@
 //! Bootstrap: an agent redeems its launch secret, once, for the right to use a token of its own making.
 
-use super::{LONGEST_ID, is_fit_id};
+use super::is_fit_id;
 use crate::control::Control;
 use crate::error::{Refused, RefusedKind};
 use crate::secrets::same;
@@ -11,7 +11,7 @@ use motorpool_domain::runner::{
     Credential, Identity, Joining, Runner, RunnerEvent, StateName, identify, join,
 };
 use motorpool_domain::{Actor, AuditEntry};
-use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest};
+use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, LONGEST_ID};
 
 impl Control {
     pub async fn bootstrap(&self, request: BootstrapRequest) -> Result<BootstrapAnswer, Refused> {

@@ -14,13 +14,11 @@ pub(crate) use transition::Applied;
 pub(crate) use view::{runner_reason, time_left};
 
 use motorpool_domain::text::steers;
+use motorpool_wire::agent::LONGEST_ID;
 
 /// How many records of one use case are written at the same time.
 pub(crate) const ABREAST: usize = 8;
-/// Of what an agent says about its host.
-const LONGEST_ID: usize = 200;
-
 /// Whether a machine's or a boot's id, as an agent tells it, can be kept and shown as it is.
 fn is_fit_id(id: &str) -> bool {
-    id.len() <= LONGEST_ID && !id.chars().any(steers)
+    id.chars().count() <= LONGEST_ID && !id.chars().any(steers)
 }

@@ -1,7 +1,7 @@
 //! `sync`: an agent says what is, and is told what should be. Also its heartbeat.
 
 use super::bootstrap::gone;
-use super::{Applied, LONGEST_ID, is_fit_id};
+use super::{Applied, is_fit_id};
 use crate::control::Control;
 use crate::error::{Refused, RefusedKind};
 use crate::secrets::{same, token_sha256};
@@ -16,7 +16,7 @@ use motorpool_domain::runner::{
 use motorpool_domain::text::visible;
 use motorpool_domain::time::millis;
 use motorpool_domain::{Actor, RunnerId, Threshold, Timestamp};
-use motorpool_wire::agent::{AgentSelf, Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
+use motorpool_wire::agent::{AgentSelf, LONGEST_ID, Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use super::RuleError;
 use crate::spec::TypeGlobs;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ec2Rules {
@@ -58,6 +59,18 @@ pub struct Download {
 /// More would leave the user data, which EC2 bounds, too little for the rest.
 const LONGEST_URL: usize = 1_024;
 
+/// The rules of `check` as regular expressions and bounds, for the API's document.
+impl Ec2Rules {
+    pub const IMAGE_PATTERN: &'static str = "^ami-[0-9a-f]{8,17}$";
+    pub const SUBNET_PATTERN: &'static str = "^subnet-[0-9a-f]{8,17}$";
+    pub const SECURITY_GROUP_PATTERN: &'static str = "^sg-[0-9a-f]{8,17}$";
+    pub const PROFILE_PATTERN: &'static str = "^[A-Za-z0-9+=,.@_-]{1,128}$";
+    pub const TAG_KEY_PATTERN: &'static str = r"^(?!aws:)(?!motorpool:)[^\u0000-\u001f\u007f-\u009f]{1,128}$";
+    pub const TAG_VALUE_PATTERN: &'static str = r"^[^\u0000-\u001f\u007f-\u009f]{0,256}$";
+    pub const MOST_TAGS: usize = 20;
+    pub const DISK_GB: RangeInclusive<u32> = 8..=16_384;
+}
+
 impl Ec2Rules {
     pub(super) fn check(&self) -> Result<(), RuleError> {
         let wrong = |field, problem: &str| Err(RuleError { field, problem: problem.to_owned() });
@@ -70,13 +83,13 @@ impl Ec2Rules {
         if self.security_groups.is_empty() || !self.security_groups.iter().all(|id| is_resource(id, "sg-")) {
             return wrong("security_groups", "must be one or more ids, such as sg-0123456789abcdef0");
         }
-        if !(8..=16_384).contains(&self.disk_gb) {
+        if !Self::DISK_GB.contains(&self.disk_gb) {
             return wrong("disk_gb", "must be from 8 to 16384");
         }
         if self.instance_profile.as_deref().is_some_and(|name| !is_profile(name)) {
             return wrong("instance_profile", "must be a name of 1 to 128 letters, digits and '+=,.@_-'");
         }
-        if self.tags.len() > 20 || !self.tags.iter().all(|(key, value)| is_tag(key, value)) {
+        if self.tags.len() > Self::MOST_TAGS || !self.tags.iter().all(|(key, value)| is_tag(key, value)) {
             return wrong(
                 "tags",
                 "must be at most 20, of up to 128 and 256 printable characters, and not begin with 'aws:' or 'motorpool:'",
@@ -92,6 +105,11 @@ impl Ec2Rules {
 }
 
 impl Download {
+    /// What may stand in `url`, as a regular expression, for the API's document.
+    pub const URL_PATTERN: &'static str = r"^https://[!#%&(-;=?-\[\]^_a-z{|}~]{0,1016}$";
+    /// Likewise of `sha256`, which is read in capitals, too.
+    pub const SHA256_PATTERN: &'static str = "^[0-9a-fA-F]{64}$";
+
     /// The first thing that is wrong with it. It says nothing of an address but its length: there may be a secret in it.
     fn fault(&self) -> Option<String> {
         let Self { url, sha256 } = self;

@@ -233,6 +233,9 @@ pub struct RuleError {
 /// The largest pool: a claim lists its runners in one record.
 pub const LARGEST_POOL: u32 = 1_000;
 
+/// The longest that a limit of a pool may be.
+pub const LONGEST_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
+
 impl Rules {
     /// The first rule that contradicts another or itself.
     pub fn check(&self) -> Result<(), RuleError> {
@@ -290,7 +293,7 @@ impl Rules {
             ci.check()?;
         }
         for (field, limit) in self.limits.named() {
-            if limit.is_zero() || limit > Duration::from_secs(30 * 24 * 3600) {
+            if limit.is_zero() || limit > LONGEST_LIMIT {
                 return wrong(field, "must be above 0 and at most 30 days".to_owned());
             }
         }

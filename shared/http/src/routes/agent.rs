@@ -24,7 +24,13 @@ use std::time::Duration;
 #[utoipa::path(
     post, path = "/agent/bootstrap", operation_id = "bootstrap_agent", tag = "agent",
     request_body = BootstrapRequest, security(()),
-    responses((status = 200, description = "From now on its token is good", body = BootstrapAnswer))
+    responses(
+        (status = 200, description = "From now on its token is good", body = BootstrapAnswer),
+        (status = 401, description = "The secret is not this runner's", body = ErrorEnvelope),
+        (status = 403, description = "The secret is used up, or another machine's", body = ErrorEnvelope),
+        (status = 404, description = "Its pool is gone", body = ErrorEnvelope),
+        (status = 410, description = "The runner's place is given up", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn bootstrap(
     State(app): State<App>,
@@ -51,7 +57,11 @@ pub(super) async fn show_self(
 #[utoipa::path(
     post, path = "/agent/sync", operation_id = "sync_agent", tag = "agent",
     request_body = SyncRequest, security(("runner" = [])),
-    responses((status = 200, description = "What should be", body = SyncAnswer))
+    responses(
+        (status = 200, description = "What should be", body = SyncAnswer),
+        (status = 404, description = "Its pool is gone", body = ErrorEnvelope),
+        (status = 410, description = "The runner's place is given up", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn sync(
     AgentToken(token): AgentToken,
@@ -79,6 +89,9 @@ pub(super) async fn sync(
     request_body = RegistrationRequest, security(("runner" = [])),
     responses(
         (status = 200, description = "What the program needs", body = RegistrationAnswer),
+        (status = 403, description = "The CI system refuses it", body = ErrorEnvelope),
+        (status = 404, description = "Its pool or its claim is gone", body = ErrorEnvelope),
+        (status = 409, description = "The runner is not to be registered so now", body = ErrorEnvelope),
         (status = 429, description = "Nobody may ask now: the CI system takes no more calls, or there are too many of ours",
             body = ErrorEnvelope,
             headers(("Retry-After" = u64, description = "After so many seconds it makes sense to ask again"))),

@@ -1,13 +1,14 @@
 //! The audit log of one subject.
 
 use super::JsonResult;
-use super::paging::page;
+use super::paging::{PageLength, page};
 use crate::App;
 use crate::auth::Authenticated;
 use crate::extract::QueryParams;
 use axum::Json;
 use axum::extract::State;
 use motorpool_wire::api::AuditPage;
+use motorpool_wire::schema;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -16,10 +17,13 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Query)]
 pub(super) struct Audit {
     /// A runner's id, a claim's id (`c-…`), or `pool:NAME`.
+    #[param(inline, value_type = schema::Subject)]
     subject: String,
     /// How many at most, 1 to 500; by default 100.
+    #[param(inline, value_type = Option<PageLength>)]
     limit: Option<u32>,
     /// `next` of the page before.
+    #[param(inline, value_type = Option<schema::PageEnd>)]
     after: Option<String>,
 }
 

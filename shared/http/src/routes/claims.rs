@@ -1,6 +1,6 @@
 //! Claims: provision, claim one, release, follow, list, and why.
 
-use super::paging::page;
+use super::paging::{PageLength, page};
 use super::{JsonResult, JsonResultWithStatus};
 use crate::App;
 use crate::auth::Authenticated;
@@ -14,6 +14,8 @@ use axum::http::StatusCode;
 use motorpool_domain::record::Key;
 use motorpool_domain::{ClaimId, PoolName};
 use motorpool_wire::api::{ClaimRequest, ClaimView, ClaimsPage, ProvisionRequest, ReleaseRequest, WhyView};
+use motorpool_wire::error::ErrorEnvelope;
+use motorpool_wire::schema;
 use serde::Deserialize;
 use std::time::Duration;
 use utoipa::IntoParams;
@@ -23,7 +25,11 @@ use utoipa::IntoParams;
 /// Takes idle ones that fit and launches the shortfall. Asking again with the same parameters gives the same claim.
 #[utoipa::path(
     post, path = "/provision", tag = "claims", request_body = ProvisionRequest,
-    responses((status = 202, description = "The claim, most likely still pending", body = ClaimView))
+    responses(
+        (status = 202, description = "The claim, most likely still pending", body = ClaimView),
+        (status = 404, description = "There is no such pool", body = ErrorEnvelope),
+        (status = 409, description = "The pool is retired, or the workflow has asked this pool for something else", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn provision(
     Authenticated(caller): Authenticated,
@@ -36,7 +42,11 @@ pub(super) async fn provision(
 /// Takes one idle runner now, or none
 #[utoipa::path(
     post, path = "/claim", operation_id = "claim_one", tag = "claims", request_body = ClaimRequest,
-    responses((status = 200, description = "The claim; 404 if the pool is empty", body = ClaimView))
+    responses(
+        (status = 200, description = "The claim", body = ClaimView),
+        (status = 404, description = "The pool is empty, or there is none", body = ErrorEnvelope),
+        (status = 409, description = "The pool is retired, or the workflow has asked this pool for something else", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn claim(
     Authenticated(caller): Authenticated,
@@ -51,7 +61,10 @@ pub(super) async fn claim(
 /// Repeating it is harmless.
 #[utoipa::path(
     post, path = "/release", tag = "claims", request_body = ReleaseRequest,
-    responses((status = 202, description = "The claim, released", body = ClaimView))
+    responses(
+        (status = 202, description = "The claim, released", body = ClaimView),
+        (status = 404, description = "The workflow has no claim", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn release(
     Authenticated(caller): Authenticated,
@@ -77,7 +90,7 @@ pub(super) struct Follow {
 /// than asked.
 #[utoipa::path(
     get, path = "/claims/{claim}", operation_id = "view_claim", tag = "claims",
-    params(("claim" = String, Path, description = "`c-…`"), Follow),
+    params(("claim" = inline(schema::ClaimId), Path, description = "`c-…`"), Follow),
     responses((status = 200, description = "The claim", body = ClaimView))
 )]
 pub(super) async fn follow(
@@ -107,18 +120,23 @@ pub(super) async fn follow(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct List {
-    #[param(value_type = String)]
+    #[param(inline, value_type = schema::PoolName)]
     pool: PoolName,
     /// How many at most, 1 to 500; by default 100.
+    #[param(inline, value_type = Option<PageLength>)]
     limit: Option<u32>,
     /// `next` of the page before.
+    #[param(inline, value_type = Option<schema::PageEnd>)]
     after: Option<String>,
 }
 
 /// Lists a pool's claims
 #[utoipa::path(
     get, path = "/claims", operation_id = "list_claims", tag = "claims", params(List),
-    responses((status = 200, description = "One page", body = ClaimsPage))
+    responses(
+        (status = 200, description = "One page", body = ClaimsPage),
+        (status = 404, description = "There is no such pool", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn list(
     Authenticated(caller): Authenticated,
@@ -131,7 +149,7 @@ pub(super) async fn list(
 /// Tells why a claim waits, or how it ended
 #[utoipa::path(
     get, path = "/claims/{claim}/why", operation_id = "why_claim", tag = "claims",
-    params(("claim" = String, Path, description = "`c-…`")),
+    params(("claim" = inline(schema::ClaimId), Path, description = "`c-…`")),
     responses((status = 200, description = "Its story", body = WhyView))
 )]
 pub(super) async fn why(

@@ -2,6 +2,9 @@
 
 use crate::envelope::Refusal;
 use motorpool_control::Page;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 const USUAL: u32 = 100;
 const LONGEST: u32 = 500;
@@ -16,3 +19,15 @@ pub(super) fn page(limit: Option<u32>, after: Option<String>) -> Result<Page, Re
     }
     Ok(Page { at_most, after })
 }
+
+/// How `limit` looks in the document.
+pub(super) enum PageLength {}
+
+impl PartialSchema for PageLength {
+    fn schema() -> RefOr<Schema> {
+        let length = ObjectBuilder::new().schema_type(Type::Integer).default(Some(USUAL.into()));
+        length.minimum(Some(1)).maximum(Some(LONGEST)).into()
+    }
+}
+
+impl ToSchema for PageLength {}

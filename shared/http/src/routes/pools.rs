@@ -10,7 +10,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use motorpool_domain::PoolName;
 use motorpool_wire::api::{PlanView, PoolView, PoolsPage};
+use motorpool_wire::error::ErrorEnvelope;
 use motorpool_wire::pool_settings::PoolSettings;
+use motorpool_wire::schema;
 
 /// Lists the pools
 #[utoipa::path(
@@ -29,9 +31,12 @@ pub(super) async fn list(
 /// For the operator. A pool that stands in the server's file is changed there.
 #[utoipa::path(
     put, path = "/pools/{pool}", operation_id = "put_pool", tag = "pools",
-    params(("pool" = String, Path, description = "Its name")),
+    params(("pool" = inline(schema::PoolName), Path, description = "Its name")),
     request_body = PoolSettings, security(("operator" = [])),
-    responses((status = 200, description = "The pool as it is now", body = PoolView))
+    responses(
+        (status = 200, description = "The pool as it is now", body = PoolView),
+        (status = 409, description = "The pool is changed elsewhere, or has runners that stand in the way", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn put(
     Authenticated(caller): Authenticated,
@@ -47,7 +52,7 @@ pub(super) async fn put(
 /// For the operator. Nothing is changed.
 #[utoipa::path(
     post, path = "/pools/{pool}/plan", operation_id = "plan_pool", tag = "pools",
-    params(("pool" = String, Path, description = "Its name, whether there is one yet or not")),
+    params(("pool" = inline(schema::PoolName), Path, description = "Its name, whether there is one yet or not")),
     request_body = PoolSettings, security(("operator" = [])),
     responses((status = 200, description = "What would be launched, in the order in which it is tried", body = PlanView))
 )]
@@ -63,7 +68,7 @@ pub(super) async fn plan(
 /// Shows a pool, with its counts
 #[utoipa::path(
     get, path = "/pools/{pool}", operation_id = "view_pool", tag = "pools",
-    params(("pool" = String, Path, description = "Its name")),
+    params(("pool" = inline(schema::PoolName), Path, description = "Its name")),
     responses((status = 200, description = "The pool", body = PoolView))
 )]
 pub(super) async fn view(
@@ -79,9 +84,12 @@ pub(super) async fn view(
 /// For the operator.
 #[utoipa::path(
     delete, path = "/pools/{pool}", operation_id = "delete_pool", tag = "pools",
-    params(("pool" = String, Path, description = "Its name")),
+    params(("pool" = inline(schema::PoolName), Path, description = "Its name")),
     security(("operator" = [])),
-    responses((status = 204, description = "It takes no claims any more"))
+    responses(
+        (status = 204, description = "It takes no claims any more"),
+        (status = 409, description = "The pool is defined in the file, or is in use", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn delete(
     Authenticated(caller): Authenticated,

@@ -1,6 +1,6 @@
 //! Runners: register a machine of one's own, show, list, remove, take out of quarantine, give a new secret.
 
-use super::paging::page;
+use super::paging::{PageLength, page};
 use super::{JsonResult, JsonResultWithStatus};
 use crate::App;
 use crate::auth::Authenticated;
@@ -13,6 +13,8 @@ use axum::http::StatusCode;
 use motorpool_domain::runner::{Removal, StateName};
 use motorpool_domain::{PoolName, RunnerId};
 use motorpool_wire::api::{RegisterRunnerRequest, RegisteredRunner, RunnerView, RunnersPage};
+use motorpool_wire::error::ErrorEnvelope;
+use motorpool_wire::schema;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -22,7 +24,11 @@ use utoipa::IntoParams;
 #[utoipa::path(
     post, path = "/runners", operation_id = "register_runner", tag = "runners",
     request_body = RegisterRunnerRequest, security(("operator" = [])),
-    responses((status = 201, description = "Its bootstrap secret", body = RegisteredRunner))
+    responses(
+        (status = 201, description = "Its bootstrap secret", body = RegisteredRunner),
+        (status = 404, description = "There is no such pool", body = ErrorEnvelope),
+        (status = 409, description = "There is such a runner already, or the pool is full", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn register(
     Authenticated(caller): Authenticated,
@@ -36,14 +42,16 @@ pub(super) async fn register(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct List {
-    #[param(value_type = String)]
+    #[param(inline, value_type = schema::PoolName)]
     pool: PoolName,
     /// Only those in this state.
-    #[param(value_type = Option<String>)]
+    #[param(inline, value_type = Option<schema::StateName>)]
     state: Option<StateName>,
     /// How many at most, 1 to 500; by default 100.
+    #[param(inline, value_type = Option<PageLength>)]
     limit: Option<u32>,
     /// `next` of the page before.
+    #[param(inline, value_type = Option<schema::PageEnd>)]
     after: Option<String>,
 }
 
@@ -53,7 +61,10 @@ pub(super) struct List {
 #[utoipa::path(
     get, path = "/runners", operation_id = "list_runners", tag = "runners", params(List),
     security(("operator" = [])),
-    responses((status = 200, description = "One page", body = RunnersPage))
+    responses(
+        (status = 200, description = "One page", body = RunnersPage),
+        (status = 404, description = "There is no such pool", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn list(
     Authenticated(caller): Authenticated,
@@ -68,7 +79,7 @@ pub(super) async fn list(
 /// For the operator.
 #[utoipa::path(
     get, path = "/runners/{runner}", operation_id = "view_runner", tag = "runners", security(("operator" = [])),
-    params(("runner" = String, Path, description = "Its id")),
+    params(("runner" = inline(schema::RunnerId), Path, description = "Its id")),
     responses((status = 200, description = "The runner", body = RunnerView))
 )]
 pub(super) async fn view(
@@ -112,8 +123,11 @@ impl Remove {
 #[utoipa::path(
     delete, path = "/runners/{runner}", operation_id = "remove_runner", tag = "runners",
     security(("operator" = [])),
-    params(("runner" = String, Path, description = "Its id"), Remove),
-    responses((status = 202, description = "The runner, on its way out", body = RunnerView))
+    params(("runner" = inline(schema::RunnerId), Path, description = "Its id"), Remove),
+    responses(
+        (status = 202, description = "The runner, on its way out", body = RunnerView),
+        (status = 409, description = "Somebody holds it", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn remove(
     Authenticated(caller): Authenticated,
@@ -132,8 +146,11 @@ pub(super) async fn remove(
 #[utoipa::path(
     post, path = "/runners/{runner}/release", operation_id = "release_runner", tag = "runners",
     security(("operator" = [])),
-    params(("runner" = String, Path, description = "Its id")),
-    responses((status = 202, description = "The runner, being cleaned", body = RunnerView))
+    params(("runner" = inline(schema::RunnerId), Path, description = "Its id")),
+    responses(
+        (status = 202, description = "The runner, being cleaned", body = RunnerView),
+        (status = 409, description = "It is not quarantined", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn release(
     Authenticated(caller): Authenticated,
@@ -150,8 +167,11 @@ pub(super) async fn release(
 #[utoipa::path(
     post, path = "/runners/{runner}/token", operation_id = "rotate_runner_token", tag = "runners",
     security(("operator" = [])),
-    params(("runner" = String, Path, description = "Its id")),
-    responses((status = 200, description = "Its new bootstrap secret, shown once", body = RegisteredRunner))
+    params(("runner" = inline(schema::RunnerId), Path, description = "Its id")),
+    responses(
+        (status = 200, description = "Its new bootstrap secret, shown once", body = RegisteredRunner),
+        (status = 409, description = "It is being launched, or is over", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn rotate_token(
     Authenticated(caller): Authenticated,

@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use motorpool_wire::error::ErrorEnvelope;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -30,7 +31,10 @@ pub(super) async fn health() -> Json<Status> {
 /// Whether it can work: 503 if not
 #[utoipa::path(
     get, path = "/ready", tag = "service", security(()),
-    responses((status = 200, description = "It can", body = Status))
+    responses(
+        (status = 200, description = "It can", body = Status),
+        (status = 503, description = "The ledger does not answer", body = ErrorEnvelope),
+    )
 )]
 pub(super) async fn ready(State(app): State<App>) -> JsonResult<Status> {
     app.control
