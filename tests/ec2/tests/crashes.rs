@@ -202,8 +202,9 @@ async fn at_every_point_with(clean: Clean, story: &[Step], listings: Listings) -
         "TerminateInstances",
         "a commit of pool, runner, claim",
         "a commit of runner",
-        "a commit of runner, pool",
+        "a commit of runner, token, pool",
         "a commit of claim",
+        "a commit of claim, runner",
         "a commit of pool/shortage",
     ] {
         for side in ["before", "after"] {
