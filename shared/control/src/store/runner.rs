@@ -5,6 +5,7 @@ use super::listing::{self, Listed, Page};
 use super::{Found, Store, Written, log, pool, read, read_or_skip, row};
 use crate::ports::ledger::{LedgerError, Touch};
 use crate::ports::tx::{Committed, Op, Tx, When};
+use crate::secrets::same;
 use motorpool_domain::pool::{Limits, PoolRecord};
 use motorpool_domain::record::{Key, Path, Record};
 use motorpool_domain::runner::{ANNOUNCED, Runner, RunnerToken, SEEN, StateName, next_look};
@@ -72,7 +73,7 @@ impl Store {
         let Some(token) = self.one::<RunnerToken>(RunnerToken::path_of(token_sha256)).await? else {
             return Ok(None);
         };
-        Ok(self.runner(&token.runner).await?.filter(|runner| token.is_good_for(runner)))
+        Ok(self.runner(&token.runner).await?.filter(|runner| token.is_good_for(runner, same)))
     }
 
     /// For display, sweeps and a first look: an index, and so perhaps late. Terminated runners are listed only when asked for by state. Of

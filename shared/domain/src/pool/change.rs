@@ -59,7 +59,7 @@ pub fn decide_change(known: &Pool, wanted: &Pool, used: u32) -> PoolChange {
 
 /// The pool as it is once the file no longer has it. Nothing, if it is so already, or the API has it by now.
 pub fn retired(known: &Pool) -> Option<Pool> {
-    (known.source == Source::File && !known.retired).then(|| Pool { retired: true, ..known.clone() })
+    is_left_to_the_file(known).then(|| Pool { retired: true, ..known.clone() })
 }
 
 /// Whether a pool can be deleted only by taking it out of the file.

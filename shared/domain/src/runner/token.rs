@@ -26,10 +26,11 @@ impl RunnerToken {
         Key::new(TOKEN, token_sha256).into()
     }
 
-    /// Whether `runner` is the one that this token belongs to, and has no other by now.
-    pub fn is_good_for(&self, runner: &Runner) -> bool {
-        let its = runner.credential.as_ref().map(|credential| &credential.token_sha256);
-        self.runner == runner.id && its == Some(&self.token_sha256) && runner.state.name().live()
+    /// Whether `runner` is the one that this token belongs to, and has no other by now. `same` compares hashes in constant time.
+    pub fn is_good_for(&self, runner: &Runner, same: fn(&str, &str) -> bool) -> bool {
+        let its = runner.credential.as_ref();
+        let is_its = its.is_some_and(|its| same(&its.token_sha256, &self.token_sha256));
+        self.runner == runner.id && is_its && runner.state.name().live()
     }
 
     /// What is to be written of the tokens when `before` becomes `after`: the new one, and the end of the old one.
