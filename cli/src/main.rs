@@ -56,7 +56,10 @@ fn told(report: Result<Report, Failure>, json: bool) -> Result<(), Failure> {
 }
 
 fn block_on<T>(verb: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    // Two at least: while one is at the disk, the other hears what comes in.
+    let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}"), ""))?

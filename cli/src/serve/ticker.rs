@@ -20,6 +20,10 @@ pub(super) struct Ticker {
 const CLEAR_EVERY: Duration = Duration::from_secs(60);
 const CLEAR_AT_ONCE: usize = 2_000;
 
+/// Each request sets time limits and drops them again. One that is nearer than all others wakes the thread that waits for the next; with a timer that
+/// is always nearer than theirs, none of them does.
+const EARLIEST: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Every {
     pub(super) refresh: Duration,
@@ -32,6 +36,8 @@ pub(super) fn start(control: Arc<Control>, location: StoreLocation, every: Every
         let mut ticks = tokio::time::interval(every.refresh);
         let mut sweeps = tokio::time::interval(every.sweep);
         let mut clearings = tokio::time::interval(CLEAR_EVERY);
+        let mut seconds = tokio::time::interval(EARLIEST);
+        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for interval in [&mut ticks, &mut sweeps] {
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
@@ -44,6 +50,7 @@ pub(super) fn start(control: Arc<Control>, location: StoreLocation, every: Every
                 _ = stopped.changed() => return,
                 _ = sweeps.tick() => wish = SweepWish::Now,
                 _ = ticks.tick() => wish = pass(&control, wish).await,
+                _ = seconds.tick() => {}
                 _ = clearings.tick() => match &location {
                     StoreLocation::InProcess(ledger) => clear(ledger).await,
                     // DynamoDB does so by itself.

@@ -39,7 +39,7 @@ impl Control {
         let write = RunnerWrite::of(runner, &taken, &pool.rules.limits, &runner_entry);
         let outcome = self.store.take_idle(draft.gain(&gained, &claim_entry), write).await?;
         if outcome == Taken::Done {
-            tracing::info!(claim = %claim.id, runner = %runner.id, pool = %pool.name, warm, "a claim took a runner");
+            tracing::debug!(claim = %claim.id, runner = %runner.id, pool = %pool.name, warm, "a claim took a runner");
             self.wake(Key::from(&runner.id));
             self.wake(Key::from(&claim.id));
             draft.took(gained, taken);

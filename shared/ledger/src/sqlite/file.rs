@@ -15,7 +15,7 @@ use std::time::Duration;
 /// `PRAGMA synchronous`: FULL syncs the log at every commit, EXTRA does more.
 const SYNCHRONOUS_FULL: i64 = 2;
 /// Nobody else should write here. Whoever does, by hand, is waited for this long.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 /// A database's own header.
 const HEADER_BYTES: u64 = 100;
 const WRITER_CACHE_KIB: i64 = 16 << 10;

@@ -38,6 +38,15 @@ impl Log {
         Ok(Self { pages, from_pages: MOST_PAGES, failed: false })
     }
 
+    /// It is to be written back after the next commit.
+    pub(super) fn is_long(&mut self) -> bool {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < MOST_PAGES {
+            self.from_pages = MOST_PAGES;
+        }
+        pages >= self.from_pages
+    }
+
     /// If it is long; and after a commit that failed, for then what was written back can make room for the next.
     pub(super) fn write_back(&mut self, connection: &Connection, file: &Path, after_failure: bool) {
         match self.attempt(connection, after_failure) {
@@ -53,11 +62,7 @@ impl Log {
     }
 
     fn attempt(&mut self, connection: &Connection, after_failure: bool) -> rusqlite::Result<()> {
-        let pages = self.pages.load(Ordering::Relaxed);
-        if pages < MOST_PAGES {
-            self.from_pages = MOST_PAGES;
-        }
-        if pages < self.from_pages && !after_failure {
+        if !self.is_long() && !after_failure {
             return Ok(());
         }
         // Waits for nobody.

@@ -1,5 +1,5 @@
-//! The embedded ledger: SQLite in one file that one process owns. One thread writes, and many callers share its commits; readers stand beside
-//! it. It knows no kind of record, and decides nothing.
+//! The embedded ledger: SQLite in one file that one process owns. One connection writes, and many callers share its commits; readers stand
+//! beside it. It knows no kind of record, and decides nothing.
 
 mod apply;
 mod backup;
@@ -63,11 +63,13 @@ impl SqliteLedger {
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, LedgerError> {
         let failed = |source| EngineError::of(self.shared.file.path(), source);
-        self.shared
-            .readers
-            .read(read)
-            .map_err(failed)
-            .map_err(|error| LedgerError::failed(attempted(), error))
+        let Shared { readers, writer, .. } = &*self.shared;
+        // The writer's connection knows the pages that it wrote, where a reader must fetch them again after each commit.
+        let read = match writer.idle() {
+            Some(pen) => read(pen.connection()),
+            None => readers.read(read),
+        };
+        read.map_err(failed).map_err(|error| LedgerError::failed(attempted(), error))
     }
 
     async fn write<T: Send + 'static>(

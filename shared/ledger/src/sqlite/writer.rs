@@ -1,13 +1,18 @@
-//! The one thread that writes. Whatever waits is committed together, each caller's part in a savepoint of its own, and nobody is answered
-//! before the commit: so many callers share one sync of the disk, and a commit that fails is heard of by all of them.
+//! The one place that writes. A caller who is alone commits on its own thread: waking another, and being woken by it, would cost as much as
+//! the commit. Where several come at once, one thread commits whatever waits together, each caller's part in a savepoint of its own. Nobody is
+//! answered before the commit: so many callers share one sync of the disk, and a commit that fails is heard of by all of them.
 
 use super::error::EngineError;
+use super::file::BUSY;
 use super::log::Log;
 use rusqlite::Connection;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// So many callers at most share a commit.
@@ -20,20 +25,38 @@ pub(super) type Answer<T> = Result<T, Arc<EngineError>>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
+    desk: Arc<Desk>,
     /// Nothing only while the writer ends.
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Where whoever commits sits down, one at a time. Poisoned by work that panicked: nobody knows what that has left in the transaction.
+#[derive(Debug)]
+struct Desk {
+    pen: Mutex<Pen>,
+    /// Callers come at once: they go to the thread, and share its commits, until it finds nobody but the one that it serves.
+    busy: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(super) struct Pen {
+    connection: Connection,
+    log: Log,
+    file: PathBuf,
 }
 
 impl Writer {
     pub(super) fn start(mut connection: Connection, file: &Path) -> io::Result<Self> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let log = Log::watch(&mut connection).map_err(io::Error::other)?;
-        let file = file.to_owned();
+        let pen = Mutex::new(Pen { connection, log, file: file.to_owned() });
+        let desk = Arc::new(Desk { pen, busy: AtomicBool::new(false) });
+        let shared = Arc::clone(&desk);
         let thread = std::thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || write_all(&connection, waiting, log, &file))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+            .spawn(move || write_all(&shared, waiting))?;
+        Ok(Self { desk, jobs: Some(jobs), thread: Some(thread) })
     }
 
     /// Does this inside of the next transaction, and answers once it is committed. Nobody is disturbed if the answer is not waited for: the work
@@ -46,13 +69,80 @@ impl Writer {
         let ended = |_| Arc::new(EngineError::WriterEnded);
         let (answer, answered) = oneshot::channel();
         let job = Box::new(Pending { work, done: None, answer });
-        let jobs = self.jobs.as_ref().ok_or(EngineError::WriterEnded)?;
-        jobs.send(job).await.map_err(|_| EngineError::WriterEnded)?;
+        if let Some(job) = self.desk.commit_alone(job) {
+            let jobs = self.jobs.as_ref().ok_or(EngineError::WriterEnded)?;
+            jobs.send(job).await.map_err(|_| EngineError::WriterEnded)?;
+        }
         answered.await.map_err(ended)?
     }
 
+    /// The writer's connection between two commits, while nobody else wants it. It is not for long.
+    pub(super) fn idle(&self) -> Option<MutexGuard<'_, Pen>> {
+        match self.desk.is_busy() {
+            true => None,
+            false => self.desk.pen.try_lock().ok(),
+        }
+    }
+
     pub(super) fn is_running(&self) -> bool {
-        self.jobs.as_ref().is_some_and(|jobs| !jobs.is_closed())
+        !self.desk.pen.is_poisoned() && self.jobs.as_ref().is_some_and(|jobs| !jobs.is_closed())
+    }
+}
+
+impl Desk {
+    fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Commits this one on the caller's own thread. It is given back, for the thread, where there is something to wait for: others who are about,
+    /// another program that has the file, a log that is to be written back.
+    fn commit_alone(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        if self.is_busy() {
+            return Some(job);
+        }
+        let mut job = Some(job);
+        let attempt = || match self.pen.try_lock() {
+            Ok(mut pen) => {
+                if pen.log.is_long() || !pen.begin_at_once() {
+                    return;
+                }
+                let committed = pen.commit_all(job.take().into_iter().collect());
+                if committed.is_err() {
+                    pen.write_back(&committed);
+                }
+            }
+            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => {
+                self.busy.store(true, Ordering::Relaxed)
+            }
+        };
+        // Work that panics leaves the desk poisoned and its caller without an answer, as it does on the thread.
+        let _ = catch_unwind(AssertUnwindSafe(attempt));
+        job
+    }
+}
+
+impl Pen {
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// A transaction, unless another program holds the file, or it can't be had at all: whoever may wait finds out.
+    fn begin_at_once(&self) -> bool {
+        let begun = self.connection.busy_timeout(Duration::ZERO).and_then(|()| begin(&self.connection));
+        self.connection.busy_timeout(BUSY).is_ok() && begun.is_ok()
+    }
+
+    /// Answers all of them.
+    fn commit_all(&mut self, mut batch: Vec<Box<dyn Job>>) -> Answer<()> {
+        let committed = commit(&self.connection, &mut batch, &self.file);
+        for job in batch {
+            job.answer(committed.clone());
+        }
+        committed
+    }
+
+    fn write_back(&mut self, committed: &Answer<()>) {
+        self.log.write_back(&self.connection, &self.file, committed.is_err());
     }
 }
 
@@ -109,23 +199,22 @@ where
     }
 }
 
-fn write_all(connection: &Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>, mut log: Log, file: &Path) {
+fn write_all(desk: &Desk, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
     while let Some(first) = waiting.blocking_recv() {
+        let Ok(mut pen) = desk.pen.lock() else { return };
         let mut batch = vec![first];
         while batch.len() < MOST_TOGETHER
             && let Ok(next) = waiting.try_recv()
         {
             batch.push(next);
         }
+        desk.busy.store(batch.len() > 1, Ordering::Relaxed);
         batch.retain(|job| !job.is_abandoned());
         if batch.is_empty() {
             continue;
         }
-        let committed = commit(connection, &mut batch, file);
-        for job in batch {
-            job.answer(committed.clone());
-        }
-        log.write_back(connection, file, committed.is_err());
+        let committed = pen.commit_all(batch);
+        pen.write_back(&committed);
     }
 }
 
@@ -144,7 +233,9 @@ fn commit(connection: &Connection, batch: &mut [Box<dyn Job>], file: &Path) -> A
 }
 
 fn write_batch(connection: &Connection, batch: &mut [Box<dyn Job>], file: &Path) -> rusqlite::Result<()> {
-    execute(connection, "BEGIN IMMEDIATE")?;
+    if connection.is_autocommit() {
+        begin(connection)?;
+    }
     for job in batch {
         write_one(connection, &mut **job, file)?;
     }
@@ -163,6 +254,10 @@ fn write_one(connection: &Connection, job: &mut dyn Job, file: &Path) -> rusqlit
         job.fail(EngineError::of(file, error));
     }
     execute(connection, "RELEASE caller")
+}
+
+fn begin(connection: &Connection) -> rusqlite::Result<()> {
+    execute(connection, "BEGIN IMMEDIATE")
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ async fn share_a_commit(
     Ok((answers, there))
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn fault_26_a_commit_that_fails_is_heard_of_by_all_of_its_callers() -> Outcome {
     let (answers, there) = share_a_commit("INSERT INTO owed VALUES (999)").await?;
     assert!(
@@ -83,7 +83,7 @@ async fn fault_26_a_commit_that_fails_is_heard_of_by_all_of_its_callers() -> Out
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn fault_26_a_transaction_that_ended_in_its_middle_is_heard_of_by_all() -> Outcome {
     let (answers, there) = share_a_commit("ROLLBACK; SELECT nothing FROM nowhere").await?;
     assert!(answers.iter().all(Result::is_err), "{answers:?}");
@@ -91,7 +91,7 @@ async fn fault_26_a_transaction_that_ended_in_its_middle_is_heard_of_by_all() ->
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn fault_26_an_error_of_one_caller_is_its_own_and_what_it_wrote_is_taken_back() -> Outcome {
     let (answers, there) = share_a_commit("SELECT nothing FROM nowhere").await?;
     let failed: Vec<_> =
@@ -101,7 +101,36 @@ async fn fault_26_an_error_of_one_caller_is_its_own_and_what_it_wrote_is_taken_b
     Ok(())
 }
 
-#[tokio::test]
+fn thread(_: &Connection) -> rusqlite::Result<std::thread::ThreadId> {
+    Ok(std::thread::current().id())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_is_alone_commits_on_its_own_thread() -> Outcome {
+    let writer = Writer::start(tables()?, Path::new("ledger.db"))?;
+    assert_eq!(writer.write(thread).await?, std::thread::current().id());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_who_come_at_once_go_to_the_writer_s_thread_until_it_finds_one_alone() -> Outcome {
+    let Held { writer, let_go, first } = held(tables()?).await?;
+    let mut crowd = Box::pin(join_all((0..2).map(|_| writer.write(thread))));
+    assert!(futures_util::poll!(&mut crowd).is_pending());
+    let_go.send(())?;
+    first.await??;
+    let crowd: Vec<_> = crowd.await.into_iter().collect::<std::result::Result<_, _>>()?;
+    let [one, other] = crowd[..] else { return Err("not two answers".into()) };
+    assert_eq!(one, other);
+    // The two were together: whoever comes next goes to the thread as well, and is alone there.
+    assert_eq!(writer.write(thread).await?, one);
+    let here = std::thread::current().id();
+    assert_eq!(writer.write(thread).await?, here);
+    assert_ne!(here, one);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_left_disturbs_nobody() -> Outcome {
     let Held { writer, let_go, first } = held(tables()?).await?;
     let insert = |caller: i64| {
@@ -121,7 +150,7 @@ async fn a_caller_that_left_disturbs_nobody() -> Outcome {
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_writer_that_ended_says_so() -> Outcome {
     let writer = Writer::start(tables()?, Path::new("ledger.db"))?;
     let ended =
