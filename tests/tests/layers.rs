@@ -169,9 +169,9 @@ fn rule(member: &str) -> (fn(&str) -> bool, &'static str) {
             |to| !["motorpool", "motorpool-bench", "motorpool-tests", "xtask"].contains(&to),
             "cli, functions, simulator and tests → any library",
         ),
-        "motorpool-bench" | "motorpool-ec2-tests" => (
-            |to| !["motorpool", "motorpool-bench", "xtask"].contains(&to),
-            "bench and the tests over EC2 → any library, and what the tests share",
+        "motorpool-bench" | "motorpool-ec2-tests" | "motorpool-vm" => (
+            |to| !["motorpool", "motorpool-bench", "motorpool-vm", "xtask"].contains(&to),
+            "bench and the tests over EC2 and of booted machines → any library, and what the tests share",
         ),
         "xtask" => (|_| false, "xtask → nothing"),
         _ => (|_| false, "a new crate → nothing, until tests/tests/layers.rs has a rule for it"),

@@ -17,6 +17,7 @@ mod soak;
 mod test;
 mod tools;
 mod venv;
+mod vm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,6 +79,10 @@ enum Chore {
         #[arg(long)]
         quick: bool,
     },
+    /// Boot machines with the user data of EC2 instances, in QEMU, and see them install their agent, work and end
+    ///
+    /// It takes minutes: QEMU emulates in software. Needs Debian; QEMU, mmdebstrap and moto are installed, and the machine's image is made, once.
+    Vm,
 }
 
 fn main() -> ExitCode {
@@ -90,6 +95,7 @@ fn main() -> ExitCode {
         Chore::Planted(asked) => ("planted", planted::run(&asked)),
         Chore::Soak(asked) => ("soak", soak::run(&asked)),
         Chore::Test { quick } => ("test", test::run(quick)),
+        Chore::Vm => ("vm", vm::run()),
     };
     match outcome {
         Ok(summary) => {
