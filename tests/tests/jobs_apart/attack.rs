@@ -21,10 +21,9 @@ for process in $PROCESSES /proc/[0-9]*; do
 done
 for process in $PROCESSES; do
     for signal in 0 STOP TERM KILL; do kill -$signal "$process" && echo "SIGNALLED $process"; done
-    ls "/proc/$process" && [ -z "$SANDBOXED" ] || true
 done
 echo "-- environment"; env
-echo "-- metadata"; curl --silent --show-error --max-time 5 http://169.254.169.254/latest/meta-data/ && echo "METADATA ANSWERED"
+echo "-- metadata"; curl --silent --show-error --max-time 5 --output /dev/null http://169.254.169.254/ && echo "METADATA ANSWERED"
 "#;
 
 const WORK: &str = r#"
@@ -60,7 +59,7 @@ impl Attack {
         let Self { agent_dir, files, processes, canaries } = self;
         let words = |all: Vec<String>| all.join(" ");
         let script = format!(
-            "FILES='{}'\nPROCESSES='{}'\nAGENT_DIR='{}'\nSANDBOXED=\n{LOOK}{WORK}{more}",
+            "FILES='{}'\nPROCESSES='{}'\nAGENT_DIR='{}'\n{LOOK}{WORK}{more}",
             words(files.iter().map(|file| file.display().to_string()).collect()),
             words(processes.iter().map(i32::to_string).collect()),
             agent_dir.display(),
