@@ -13,6 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::driver::{self, AgentError};
 use crate::imds;
+use crate::jobs::JobArgs;
 use crate::work::{self, SupervisorCommand};
 
 /// The control plane refused the agent's secret. Starting it again will not help.
@@ -37,6 +38,10 @@ enum AgentCommand {
     /// Run one command of an agent, ordered on stdin
     #[command(hide = true)]
     Supervise,
+    /// Become the first process of a job, told on stdin
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Enter,
 }
 
 #[derive(Debug, Args)]
@@ -46,6 +51,8 @@ pub(crate) struct RunArgs {
     pub(crate) server: String,
     #[command(flatten)]
     pub(crate) who: WhoArgs,
+    #[command(flatten)]
+    pub(crate) jobs: JobArgs,
     /// The agent's own directory: state, lock, logs, and work/ for jobs
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
@@ -104,6 +111,10 @@ pub(crate) enum Who<'a> {
 }
 
 impl WhoArgs {
+    pub(crate) fn is_ec2(&self) -> bool {
+        self.ec2
+    }
+
     pub(crate) fn who(&self) -> Option<Who<'_>> {
         let Self { runner, ec2, launch, from, metadata_url } = self;
         match (runner, ec2, launch, from) {
@@ -128,6 +139,8 @@ pub fn main(args: AgentArgs, supervisor_prefix: Vec<OsString>) -> ExitCode {
             log_to_stderr(args.log_format);
             run(&args, supervisor_prefix)
         }
+        #[cfg(target_os = "linux")]
+        AgentCommand::Enter => Ok(work::enter()),
         AgentCommand::Supervise => runtime().map(|runtime| runtime.block_on(work::supervise())),
     };
     told.unwrap_or_else(|error| {
@@ -182,7 +195,7 @@ mod tests {
         let whole = Whole::try_parse_from(run.iter().chain(more))?;
         match whole.agent.command {
             AgentCommand::Run(args) => Ok(*args),
-            AgentCommand::Supervise => panic!("it is run"),
+            AgentCommand::Supervise | AgentCommand::Enter => panic!("it is run"),
         }
     }
 

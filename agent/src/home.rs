@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, process};
@@ -19,7 +19,12 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Home {
     /// Absolute, and UTF-8, since it travels in the environment of scripts.
     dir: String,
+    /// Where the directories of jobs are: the same, unless jobs could not reach them there.
+    jobs_dir: PathBuf,
 }
+
+/// Where jobs have their directories on a host that hides nothing, if others may not enter the agent's.
+const JOBS_DIR_PREFIX: &str = "/var/tmp/motorpool-";
 
 impl Home {
     /// Makes what is missing.
@@ -27,7 +32,7 @@ impl Home {
         let failed = |source| HomeError::Make { dir: dir.to_owned(), source };
         let absolute = std::path::absolute(dir).map_err(failed)?;
         let absolute = absolute.to_str().ok_or_else(|| HomeError::NotUtf8(dir.to_owned()))?.to_owned();
-        let home = Self { dir: absolute };
+        let home = Self { jobs_dir: PathBuf::from(&absolute), dir: absolute };
         for dir in [PathBuf::from(home.dir()), home.logs_dir()] {
             DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         }
@@ -48,7 +53,60 @@ impl Home {
     }
 
     pub(crate) fn work_dir(&self) -> PathBuf {
-        Path::new(&self.dir).join("work")
+        self.jobs_dir.join("work")
+    }
+
+    pub(crate) fn jobs_dir(&self) -> &Path {
+        &self.jobs_dir
+    }
+
+    pub(crate) fn job_home_dir(&self) -> PathBuf {
+        self.jobs_dir.join("home")
+    }
+
+    pub(crate) fn passwd_file(&self) -> PathBuf {
+        Path::new(&self.dir).join("passwd")
+    }
+
+    pub(crate) fn job_tmp_dir(&self) -> PathBuf {
+        self.jobs_dir.join("tmp")
+    }
+
+    pub(crate) fn program_copy_dir(&self) -> PathBuf {
+        self.jobs_dir.join("program")
+    }
+
+    /// For a host that can show jobs their directories only where they are: elsewhere, if others may not enter the agent's own. Whoever removes
+    /// the agent's directory finds the other one named in it.
+    pub(crate) fn within_reach(self, name: &str) -> io::Result<Self> {
+        let closed = |dir: &Path| fs::metadata(dir).is_ok_and(|found| found.mode() & 0o001 == 0);
+        if !Path::new(&self.dir).ancestors().any(closed) {
+            return Ok(self);
+        }
+        let jobs_dir = PathBuf::from(format!("{JOBS_DIR_PREFIX}{name}"));
+        match DirBuilder::new().mode(0o711).create(&jobs_dir) {
+            Ok(()) => fs::set_permissions(&jobs_dir, fs::Permissions::from_mode(0o711))?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        let found = fs::symlink_metadata(&jobs_dir)?;
+        if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(format!("{} is somebody else's", jobs_dir.display())));
+        }
+        fs::write(Path::new(&self.dir).join("jobs-dir"), jobs_dir.as_os_str().as_encoded_bytes())?;
+        Ok(Self { jobs_dir, ..self })
+    }
+
+    /// What a job has of its own. One that sees only its own `/tmp` has it as everybody has his: open, and nobody removes another's.
+    pub(crate) fn make_job_dirs(&self, uid: u32, gid: u32, sandboxed: bool) -> io::Result<()> {
+        self.make_work_dir()?;
+        chown(self.work_dir(), Some(uid), Some(gid))?;
+        make_owned(&self.job_home_dir(), uid, gid, 0o700)?;
+        make_owned(&self.program_copy_dir(), uid, gid, 0o755)?;
+        match sandboxed {
+            true => make_owned(&self.job_tmp_dir(), 0, 0, 0o1777),
+            false => make_owned(&self.job_tmp_dir(), uid, gid, 0o700),
+        }
     }
 
     /// There when a runner program has worked in its own directory since the last cleanup.
@@ -94,6 +152,25 @@ impl Home {
         file.set_len(0).and_then(|()| write!(file, "{}", process::id())).map_err(failed)?;
         Ok(Lock { _file: file })
     }
+}
+
+/// A directory of this owner and mode. What else is there goes.
+fn make_owned(path: &Path, uid: u32, gid: u32, mode: u32) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() && found.uid() == uid => {}
+        Ok(found) => {
+            if found.is_dir() {
+                fs::remove_dir_all(path)?
+            } else {
+                fs::remove_file(path)?
+            }
+            DirBuilder::new().mode(0o700).create(path)?;
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => DirBuilder::new().mode(0o700).create(path)?,
+        Err(error) => return Err(error),
+    }
+    chown(path, Some(uid), Some(gid))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 #[derive(Debug)]

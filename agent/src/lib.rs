@@ -4,11 +4,14 @@
 pub mod cli;
 pub mod clock;
 mod driver;
+mod guard;
 mod home;
 mod http;
 mod identity;
 mod imds;
+pub mod jobs;
 pub mod machine;
 mod private;
+mod program_copy;
 mod state;
 pub mod work;

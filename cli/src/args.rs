@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use motorpool_agent::cli::{AgentArgs, INSECURE_HTTP};
+use motorpool_agent::jobs::UidRange;
 use motorpool_domain::runner::StateName;
 use motorpool_domain::{PoolName, RunnerId};
 
@@ -98,6 +99,9 @@ impl ConnectArgs {
     }
 }
 
+/// Below what containers and services are given by most systems, and above what people are.
+pub(crate) const JOB_UIDS: UidRange = UidRange { first: 50_000, last: 59_999 };
+
 const ON_AWS: &str = "With --ledger dynamodb";
 
 #[derive(Debug, Args)]
@@ -126,6 +130,12 @@ pub(crate) struct ServeArgs {
     /// Listen without TLS beyond loopback: whoever is on the way reads every token
     #[arg(long, env = INSECURE_HTTP, value_parser = BoolishValueParser::new())]
     pub(crate) insecure_http: bool,
+    /// The users that jobs of local pools run as, one a runner, where serve is root; they need no names, and nobody else should have them
+    #[arg(long, default_value_t = JOB_UIDS, value_name = "FIRST-LAST")]
+    pub(crate) job_uids: UidRange,
+    /// Run jobs of local pools as root, as serve itself: every job can then read its secrets, and do anything to this host
+    #[arg(long)]
+    pub(crate) work_as_root: bool,
     /// How log lines are written, on stderr
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,

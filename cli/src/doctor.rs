@@ -2,6 +2,7 @@
 
 mod file;
 mod host;
+mod local_jobs;
 mod pools;
 mod server;
 

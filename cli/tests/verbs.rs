@@ -23,6 +23,7 @@ refresh_seconds = 1
 token_sha256 = ["SHA256"]
 [pools.small]
 backend = "local"
+trusted = true
 max = 2
 heartbeat_seconds = 1
 idle_seconds = 30

@@ -15,7 +15,7 @@ if [ -z "$root" ]; then
 fi
 
 mkdir -p "$root/opt/motorpool/lib" "$root/etc/systemd/system" "$root/etc/systemd/system-preset"
-for script in install as-job program guard boot; do
+for script in install guard boot; do
     install -m 0755 "$infra/runner/$script.sh" "$root/opt/motorpool/lib/$script.sh"
 done
 install -m 0644 "$infra/systemd/motorpool-agent-ec2.service" "$root/etc/systemd/system/motorpool-agent.service"

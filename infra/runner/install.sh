@@ -7,7 +7,7 @@ set -eu
 umask 022
 
 root=${MOTORPOOL_ROOT:-}
-user=${MOTORPOOL_JOB_USER:-motorpool}
+user=${MOTORPOOL_JOB_USER:-motorpool-job}
 pause=${MOTORPOOL_RETRY_SECONDS:-3}
 home=$root/opt/motorpool
 agent=$root/usr/local/bin/motorpool-agent
@@ -33,19 +33,11 @@ fetch() {
     fi
 }
 
-# wrap NAME: what the agent, as root, starts in place of the program, whose files are the jobs' to change.
-wrap() {
-    [ -e "$home/runner/$1" ] || return 0
-    mkdir -p "$(dirname "$home/program/$1")"
-    printf '#!/bin/sh\nexec %s/lib/program.sh %s "$@"\n' "$home" "$1" >"$home/program/$1"
-    chmod 0755 "$home/program/$1"
-}
-
-# With an empty home: the .bash_logout of Debian's skeleton ends a job of GitLab's with an error.
+# Its home is made by the agent, and emptied with each cleanup.
 id -u "$user" >/dev/null 2>&1 ||
-    useradd --system --user-group --create-home --skel /dev/null --shell /bin/sh "$user"
-mkdir -p "$home/lib" "$home/program" "$root/etc/motorpool" "$(dirname "$agent")"
-# Its entries are the agent's alone; the jobs only pass through, to work/.
+    useradd --system --user-group --no-create-home --home-dir /var/lib/motorpool/home --shell /bin/sh "$user"
+mkdir -p "$home/lib" "$root/etc/motorpool" "$(dirname "$agent")"
+# Its entries are the agent's alone; the jobs only pass through, to their own.
 mkdir -p "$root/var/lib/motorpool"
 chmod 0711 "$root/var/lib/motorpool"
 
@@ -62,21 +54,22 @@ fi
 
 if [ -n "${RUNNER_URL:-}" ]; then
     fetch "$RUNNER_URL" "$RUNNER_SHA256" "$tmp/runner"
-    rm -rf "$home/runner" "$home/program"
-    mkdir "$home/runner" "$home/program"
+    rm -rf "$home/runner"
+    mkdir "$home/runner"
     if gzip -t "$tmp/runner" 2>/dev/null; then
         tar -xzf "$tmp/runner" -C "$home/runner" --no-same-owner
     else
         # GitLab's is one file.
         install -m 0755 "$tmp/runner" "$home/runner/gitlab-runner"
     fi
-    chown -R "$user:" "$home/runner"
+    # Root's, and for everybody to read: each job gets a copy of its own, and can change no more than that.
+    chown -R 0:0 "$home/runner" 2>/dev/null || [ "$(id -u)" != 0 ]
+    chmod -R u=rwX,go=rX "$home/runner"
 fi
-for name in run.sh bin/Runner.Listener gitlab-runner; do wrap "$name"; done
 
 if [ "${JOBS_SUDO:-}" = yes ]; then
     mkdir -p "$root/etc/sudoers.d"
     echo "$user ALL=(ALL:ALL) NOPASSWD: ALL" >"$tmp/sudoers"
     install -m 0440 "$tmp/sudoers" "$root/etc/sudoers.d/motorpool"
-    : >"$root/etc/motorpool/jobs-may-sudo"
+    echo MOTORPOOL_JOBS_MAY_SUDO=yes >"$root/etc/motorpool/jobs.env"
 fi

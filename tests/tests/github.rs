@@ -62,7 +62,8 @@ ci = {{ system = "github", scope = "our-org", minimum_version = "2.329.0" }}
 "#,
         github.server.url
     );
-    let serve = Serve::start_in(dir, &pools, Vec::new())?;
+    // The stand-in writes where the test sees it, and so it is root's where serve is.
+    let serve = Serve::start_in(dir, &pools, vec!["--work-as-root".into()])?;
     Ok(Site { serve, github, program, stage: stage.path().to_owned(), _stage: stage })
 }
 

@@ -134,8 +134,7 @@ async fn inv_16_a_start_with_another_backend_for_a_pool_in_use_is_refused() -> R
 #[tokio::test(flavor = "multi_thread")]
 async fn refuse_13_values_reach_commands_in_the_environment_alone() -> Result<()> {
     let dir = fresh_dir()?;
-    let at = dir.path().display().to_string();
-    let script = format!("env -0 > {at}/environment; cat /proc/$$/cmdline > {at}/command");
+    let script = "env -0 > environment; cat /proc/$$/cmdline > command";
     let pools = format!("[pools.local]\nbackend = \"local\"\nregister_cmd = \"{script}\"\n");
     let serve = Serve::start_in(dir, &pools, Vec::new())?;
     let target = Target::new(serve.api().clone(), "1");
@@ -144,10 +143,12 @@ async fn refuse_13_values_reach_commands_in_the_environment_alone() -> Result<()
     let claim = target.settled(&opened).await?;
     ensure!(claim["state"] == "ready", "{claim}");
 
-    let command = fs::read(Path::new(&at).join("command"))?;
+    let runner = claim["runners"][0]["runner"].as_str().context("a runner")?;
+    let work = serve.runner_dir(runner).join("work");
+    let command = fs::read(work.join("command"))?;
     let expected = format!("/bin/sh\0-c\0{script}\0");
     ensure!(command == expected.as_bytes(), "{:?}", String::from_utf8_lossy(&command));
-    let environment = fs::read_to_string(Path::new(&at).join("environment"))?;
+    let environment = fs::read_to_string(work.join("environment"))?;
     let of =
         |name: &str| environment.split('\0').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
     ensure!(of("MOTORPOOL_LABEL") == claim["label"].as_str(), "{environment:?}");

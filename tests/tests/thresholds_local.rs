@@ -145,7 +145,7 @@ async fn claimed_is_terminated_and_its_claim_picks_again() -> Result<()> {
 async fn claimed_with_a_registration_that_never_ends_is_terminated() -> Result<()> {
     let serve = serve(
         "max = 1\nclaimed_seconds = 2\n\
-         register_cmd = 'cd \"$MOTORPOOL_RUNNER_DIR\"; test -e once || exec touch once; setsid sleep 7001 & sleep 7002'",
+         register_cmd = 'test \"$MOTORPOOL_EPOCH\" = 1 || { setsid sleep 7001 & sleep 7002; }'",
     )?;
     let api = serve.api();
     let runner = idle(api, "p", 1).await?.remove(0);

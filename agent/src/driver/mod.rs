@@ -2,6 +2,7 @@
 //! the machine's to say.
 
 mod bootstrap;
+mod confine;
 mod end_host;
 mod notices;
 mod program;
@@ -27,6 +28,7 @@ use crate::home::{Home, HomeError};
 use crate::http::{Authorization, CallError, ClientError, ControlPlane, Server, ServerError};
 use crate::identity;
 use crate::imds::{Imds, ImdsError, Instance};
+use crate::jobs::{Jobs, JobsError};
 use crate::machine::{Machine, Settings};
 use crate::state::{StateError, Store};
 use crate::work::{self, SupervisorCommand};
@@ -44,6 +46,7 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     let mut signals = Signals::listen().map_err(AgentError::Signals)?;
     let home = Home::open(&args.dir)?;
     let _lock = home.lock().await?;
+    let jobs = Jobs::of(&args.jobs, &home, args.who.is_ec2())?;
     let boot_id = identity::boot_id().map_err(AgentError::BootId)?;
     let identified = tokio::select! {
         identified = identify(args, first_contact_by) => identified?,
@@ -63,6 +66,8 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     if left_behind > 0 {
         tracing::error!(left_behind, "processes of an earlier agent could not be killed");
     }
+    supervisor.env.push((RUNNER_DIR.into(), home.dir().into()));
+    let (home, jobs) = confine::settle(home, jobs, &supervisor, &owner).await?;
     let bootstrap = Bootstrap {
         control_plane: &control_plane,
         store: &store,
@@ -82,10 +87,9 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     };
     tracing::info!(%runner, pool = %joined.pool, server = server.as_str(), "the agent is at work");
 
-    supervisor.env.push((RUNNER_DIR.into(), home.dir().into()));
     let program_dir = std::path::absolute(&args.program_dir).map_err(AgentError::ProgramDir)?;
     let env = works::environment(&runner, &joined.pool, &server, &home, &program_dir);
-    let works = Works::new(home, supervisor, owner, env, program_dir, left_behind);
+    let works = Works::new(works::Place { home, jobs, program_dir, owner, env }, supervisor, left_behind);
     let settings = Settings {
         runner: runner.clone(),
         boot_id: boot_id.clone(),
@@ -164,6 +168,10 @@ pub(crate) enum AgentError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Home(#[from] HomeError),
+    #[error(transparent)]
+    Jobs(#[from] JobsError),
+    #[error("the metadata service of this machine could not be closed to its jobs: {0}")]
+    MetadataOpen(String),
     #[error(transparent)]
     State(#[from] StateError),
     #[error("the agent's own executable could not be started")]

@@ -12,7 +12,7 @@ pub(super) const PROGRAM_DIR: &str = "MOTORPOOL_PROGRAM_DIR";
 /// before it has a job; nothing holds it longer. What it writes beside that is its own.
 const GITLAB: &str = r#"
 set -eu
-dir=$MOTORPOOL_RUNNER_DIR/gitlab-runner
+dir=${MOTORPOOL_JOB_DIR:-$MOTORPOOL_RUNNER_DIR}/gitlab-runner
 rm -rf -- "$dir"
 mkdir -m 700 -- "$dir"
 export CONFIG_FILE="$dir/config.toml"

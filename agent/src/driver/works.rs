@@ -1,9 +1,10 @@
 //! The work that runs: at most one task's script and one runner program, each under its supervisor. It decides nothing.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::error::Error;
 use std::fs;
 use std::future::pending;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use motorpool_domain::runner::TaskOutcome;
 use motorpool_domain::{Epoch, Label, PoolName, RunnerId, TaskId};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{program, report};
+use super::{confine, program, report};
 use crate::cli::RUNNER_DIR;
 use crate::clock::BootInstant;
 use crate::home::Home;
 use crate::http::Server;
+use crate::jobs::Jobs;
 use crate::machine::{Act, Input, Kind, RunEnd, RunStart, TaskStart};
-use crate::work::{End, Order, Outcome, RunningWork, SupervisorCommand};
+use crate::work::{End, Order, Outcome, RunAs, RunningWork, SupervisorCommand};
+use crate::{guard, program_copy};
 
 const LABEL_PREFIX: &str = "motorpool-";
 
@@ -59,16 +62,21 @@ rm -f -- "$used"
 mkdir -m 700 -- "$MOTORPOOL_WORK_DIR"
 "#;
 
+/// Where the directories of jobs are, for what follows.
+const JOBS_DIR: &str = "MOTORPOOL_JOBS_DIR";
+
+/// What jobs have of their own beside the work directory, before any other cleanup; no link is followed.
+const EMPTY_JOB_DIRS: &str = r#"
+rm -rf -- "$MOTORPOOL_JOBS_DIR/home" "$MOTORPOOL_JOBS_DIR/tmp" "$MOTORPOOL_JOBS_DIR/program" || exit 1
+"#;
+
 /// A program that does not tell its version in this time is not waited for.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 pub(super) struct Works {
-    home: Home,
+    place: Place,
     supervisor: SupervisorCommand,
-    owner: String,
-    env: BTreeMap<String, String>,
-    program_dir: PathBuf,
     task: Option<(TaskId, Kind, RunningWork)>,
     run: Option<Run>,
     version: Option<RunningWork>,
@@ -76,6 +84,36 @@ pub(super) struct Works {
     left_behind: usize,
     /// Ends of what never began.
     ended: VecDeque<Input>,
+}
+
+/// Where work runs, and as whom.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) home: Home,
+    /// None: jobs are the agent's own user's.
+    pub(super) jobs: Option<Jobs>,
+    pub(super) program_dir: PathBuf,
+    pub(super) owner: String,
+    /// What every command gets.
+    pub(super) env: BTreeMap<String, String>,
+}
+
+/// Whose a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// It prepares the machine for jobs, or after them. It may need the agent's rights, and so runs nothing that a job could have left.
+    Operator,
+    /// It is a job, or beside one.
+    Job,
+}
+
+impl Whose {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Prepare | Kind::Cleanup => Self::Operator,
+            Kind::Register | Kind::Deregister => Self::Job,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -108,20 +146,13 @@ pub(super) fn environment(
 }
 
 impl Works {
-    pub(super) fn new(
-        home: Home,
-        supervisor: SupervisorCommand,
-        owner: String,
-        env: BTreeMap<String, String>,
-        program_dir: PathBuf,
-        left_behind: usize,
-    ) -> Self {
+    pub(super) fn new(place: Place, supervisor: SupervisorCommand, left_behind: usize) -> Self {
         let (task, run, version, ended) = (None, None, None, VecDeque::new());
-        Self { home, supervisor, owner, env, program_dir, task, run, version, left_behind, ended }
+        Self { place, supervisor, task, run, version, left_behind, ended }
     }
 
     pub(super) async fn start_task(&mut self, start: TaskStart) {
-        let TaskStart { id, kind, act, label, epoch, timeout, fence_at } = start;
+        let TaskStart { id, kind, act, label, epoch, timeout, fence_at, env } = start;
         tracing::info!(task = %id, kind = kind.as_str(), "a task begins");
         if kind == Kind::Cleanup && self.left_behind > 0 {
             let why = format!(
@@ -135,8 +166,16 @@ impl Works {
             Act::Script(script) => script,
             Act::EmptyWorkDir => EMPTY_WORK_DIR.to_owned(),
         };
-        let name = kind.as_str();
-        let order = self.order(name, script, label.as_ref(), epoch, Some(timeout), fence_at);
+        let script = match (kind, &self.place.jobs) {
+            (Kind::Cleanup, Some(_)) => format!("{EMPTY_JOB_DIRS}{script}"),
+            (Kind::Cleanup, None) | (Kind::Prepare | Kind::Register | Kind::Deregister, _) => script,
+        };
+        let order = self.place.order(Whose::of(kind), script, env);
+        let order = Order {
+            timeout: Some(timeout),
+            fence_at,
+            ..self.place.named(order, kind.as_str(), label.as_ref(), epoch)
+        };
         match self.start(order).await {
             Ok(work) => self.task = Some((id, kind, work)),
             Err(outcome) => {
@@ -147,22 +186,27 @@ impl Works {
     }
 
     pub(super) async fn start_run(&mut self, start: RunStart) {
-        let RunStart { program, registration, label, epoch, fence_at } = start;
+        let RunStart { program, registration, label, epoch, fence_at, env } = start;
         let name = registration.as_ref().map(|registration| registration.name.as_str());
         tracing::info!(%label, name, "the runner program begins");
         let system = registration.as_ref().map(|registration| registration.system);
         let script = program.or_else(|| system.map(|system| program::command(system).to_owned()));
-        let mut order = self.order("run", script.unwrap_or_default(), Some(&label), epoch, None, fence_at);
+        if let Some(Err(error)) = self.place.jobs.as_mut().map(Jobs::look_up_groups) {
+            tracing::warn!(error = &error as &dyn Error, "the groups of the jobs' user stay as they were");
+        }
+        let order = self.place.order(Whose::Job, script.unwrap_or_default(), env);
+        let mut order = Order { fence_at, ..self.place.named(order, "run", Some(&label), epoch) };
         for (name, value) in registration.iter().flat_map(|it| program::environment(it, &order.cwd)) {
             order.env.insert(name.to_owned(), value);
         }
         let secret = registration.map(|registration| registration.secret.into());
         if system.is_some_and(program::works_beside_itself)
-            && let Err(error) = fs::write(self.home.program_used_file(), "")
+            && self.place.jobs.is_none()
+            && let Err(error) = fs::write(self.place.home.program_used_file(), "")
         {
             tracing::warn!(%error, "what the runner program leaves beside itself may not be cleaned");
         }
-        match self.start(order).await {
+        match self.start_with_program(order).await {
             Ok(work) => self.run = Some(Run { work, system, secret }),
             Err(outcome) => {
                 let end = self.run_end(outcome, system, secret.as_ref());
@@ -173,17 +217,13 @@ impl Works {
 
     /// Asks the runner program for its version, if it is there. `ProgramFound` follows, unless it does not tell.
     pub(super) async fn find_version(&mut self) {
-        let Some(script) = program::version_command(&self.program_dir) else { return };
-        let order = Order {
-            owner: self.owner.clone(),
-            script: script.to_owned(),
-            env: self.env.clone(),
-            cwd: self.home.work_dir(),
-            timeout: Some(VERSION_TIMEOUT),
-            fence_at: None,
-            log_path: None,
-        };
-        match self.start(order).await {
+        let Some(script) = program::version_command(&self.place.program_dir) else { return };
+        let order = self.place.order(Whose::Job, script.to_owned(), BTreeMap::new());
+        let order = Order { timeout: Some(VERSION_TIMEOUT), ..order };
+        // The copy may be in use: it is made only where there is none.
+        let there = program::version_command(&self.place.used_program_dir()).is_some();
+        let started = if there { self.start(order).await } else { self.start_with_program(order).await };
+        match started {
             // One that is still being asked is asked no more.
             Ok(work) => self.version = Some(work),
             Err(outcome) => untold(&outcome),
@@ -254,7 +294,7 @@ impl Works {
             outcome.output.text = program::without(secret.expose_secret(), &outcome.output.text);
         }
         for name in system.map(program::leftovers).unwrap_or_default() {
-            match fs::remove_file(self.program_dir.join(name)) {
+            match fs::remove_file(self.place.used_program_dir().join(name)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
@@ -267,43 +307,90 @@ impl Works {
         RunEnd { well: outcome.succeeded(), how }
     }
 
+    /// Each begins with the program as it was installed, and with the metadata service closed, where there may be one.
+    async fn start_with_program(&self, order: Order) -> Result<RunningWork, Outcome> {
+        if let Some(jobs) = &self.place.jobs {
+            let (program, copy) = (self.place.program_dir.clone(), self.place.home.program_copy_dir());
+            let (uid, gid) = (jobs.user.uid, jobs.user.gid);
+            let renewed =
+                tokio::task::spawn_blocking(move || program_copy::renew(&program, &copy, uid, gid)).await;
+            if let Err(error) = renewed.map_err(io::Error::other).flatten() {
+                return Err(could_not_start(format!(
+                    "its copy of the runner program could not be made: {error}"
+                )));
+            }
+            if jobs.on_ec2
+                && let Err(why) = guard::close_metadata(jobs.guarded).await
+            {
+                return Err(could_not_start(format!("the metadata service is open to it: {why}")));
+            }
+        }
+        self.start(order).await
+    }
+
     async fn start(&self, order: Order) -> Result<RunningWork, Outcome> {
-        let could_not_start = |message| {
-            let end = End::CouldNotStart { message };
-            Outcome { end, output: Default::default(), left_behind: 0 }
-        };
-        self.home
-            .make_work_dir()
+        self.place
+            .make_dirs()
             .map_err(|error| could_not_start(format!("the work directory could not be made: {error}")))?;
         self.supervisor.start(order).await.map_err(|error| could_not_start(error.to_string()))
     }
+}
 
-    fn order(
-        &self,
-        name: &str,
-        script: String,
-        label: Option<&Label>,
-        epoch: Epoch,
-        timeout: Option<Duration>,
-        fence_at: Option<BootInstant>,
-    ) -> Order {
-        let mut env = self.env.clone();
-        env.insert("MOTORPOOL_EPOCH".to_owned(), epoch.to_string());
+impl Place {
+    /// Without limits, log and name.
+    fn order(&self, whose: Whose, script: String, of_pool: BTreeMap<String, String>) -> Order {
+        let mut env = of_pool;
+        env.extend(self.env.clone());
+        let (run_as, cwd) = match (whose, &self.jobs) {
+            (_, None) => (RunAs::Agent, self.home.work_dir()),
+            // Not where a job could have left a file that goes by the name of a command.
+            (Whose::Operator, Some(_)) => {
+                let jobs_dir = self.home.jobs_dir().to_string_lossy().into_owned();
+                env.insert(JOBS_DIR.to_owned(), jobs_dir);
+                (RunAs::Agent, PathBuf::from(self.home.dir()))
+            }
+            (Whose::Job, Some(jobs)) => {
+                for (name, value) in confine::environment(&self.home, jobs) {
+                    env.entry(name).or_insert(value);
+                }
+                let program = self.used_program_dir().to_string_lossy().into_owned();
+                env.insert(program::PROGRAM_DIR.to_owned(), program);
+                (RunAs::Job(jobs.confinement(&self.home)), self.home.work_dir())
+            }
+        };
+        let owner = self.owner.clone();
+        Order { owner, script, env, cwd, run_as, timeout: None, fence_at: None, log_path: None }
+    }
+
+    /// With its log, and with what it is for.
+    fn named(&self, mut order: Order, name: &str, label: Option<&Label>, epoch: Epoch) -> Order {
+        order.env.insert("MOTORPOOL_EPOCH".to_owned(), epoch.to_string());
         if let Some(label) = label {
             let claim = label.as_str().strip_prefix(LABEL_PREFIX).unwrap_or(label.as_str());
-            env.insert("MOTORPOOL_CLAIM".to_owned(), claim.to_owned());
-            env.insert("MOTORPOOL_LABEL".to_owned(), label.to_string());
+            order.env.insert("MOTORPOOL_CLAIM".to_owned(), claim.to_owned());
+            order.env.insert("MOTORPOOL_LABEL".to_owned(), label.to_string());
         }
-        Order {
-            owner: self.owner.clone(),
-            script,
-            env,
-            cwd: self.home.work_dir(),
-            timeout,
-            fence_at,
-            log_path: Some(self.home.logs_dir().join(format!("{name}.log"))),
+        Order { log_path: Some(self.home.logs_dir().join(format!("{name}.log"))), ..order }
+    }
+
+    /// Where the program is that a job runs.
+    fn used_program_dir(&self) -> PathBuf {
+        match self.jobs {
+            Some(_) => self.home.program_copy_dir(),
+            None => self.program_dir.clone(),
         }
     }
+
+    fn make_dirs(&self) -> io::Result<()> {
+        match &self.jobs {
+            Some(jobs) => self.home.make_job_dirs(jobs.user.uid, jobs.user.gid, jobs.sandboxed),
+            None => self.home.make_work_dir(),
+        }
+    }
+}
+
+fn could_not_start(message: String) -> Outcome {
+    Outcome { end: End::CouldNotStart { message }, output: Default::default(), left_behind: 0 }
 }
 
 fn untold(outcome: &Outcome) {

@@ -1,6 +1,7 @@
 //! The program that keeps a runner registered: what it needs from the CI system, its begin, and what its end means. It
 //! runs nothing, and keeps no secret.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use motorpool_domain::ci::CiSystem;
@@ -35,6 +36,8 @@ pub struct RunStart {
     pub label: Label,
     pub epoch: Epoch,
     pub fence_at: Option<BootInstant>,
+    /// Of the pool.
+    pub env: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,6 +198,7 @@ impl Machine {
             label: label.clone(),
             epoch: task.epoch,
             fence_at: self.deadlines().work_ends_at(),
+            env: task.order.env.clone(),
         }));
         TaskOutcome::Done
     }

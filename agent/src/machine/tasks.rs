@@ -1,5 +1,6 @@
 //! Tasks and their stages: one task at a time, each once an epoch. What a registration does after its script is not here.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use motorpool_domain::runner::TaskOutcome;
@@ -22,6 +23,8 @@ pub struct TaskStart {
     pub epoch: Epoch,
     pub timeout: Duration,
     pub fence_at: Option<BootInstant>,
+    /// Of the pool.
+    pub env: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +124,7 @@ impl Machine {
             epoch: task.epoch,
             timeout: Duration::from_millis(task.order.timeout_ms),
             fence_at: self.deadlines().work_ends_at(),
+            env: task.order.env.clone(),
         }));
         task.stage = TaskStage::Script(Leash::Free);
         self.task = Some(task);

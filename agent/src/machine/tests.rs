@@ -44,7 +44,7 @@ pub(super) fn label() -> Label {
 }
 
 pub(super) fn order(id: &str, kind: TaskKind) -> TaskOrder {
-    TaskOrder { id: TaskId::parse(id).unwrap(), kind, timeout_ms: 60_000 }
+    TaskOrder { id: TaskId::parse(id).unwrap(), kind, timeout_ms: 60_000, env: Default::default() }
 }
 
 pub(super) fn prepare() -> TaskOrder {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::confinement::RunAs;
 use crate::clock::BootInstant;
 
 /// One command to run. It travels over a pipe, so that nothing of it but the script shows in the process list.
@@ -18,9 +19,10 @@ pub struct Order {
     pub owner: String,
     /// The operator's script, for `/bin/sh -c`. Values never go in here, they go in `env`.
     pub script: String,
-    /// Added to the agent's environment, which is first cleared of everything named `MOTORPOOL_…`.
+    /// Added to what an allow-list lets through of the agent's own environment.
     pub env: BTreeMap<String, String>,
     pub cwd: PathBuf,
+    pub run_as: RunAs,
     /// How long the command may take, from its start.
     pub timeout: Option<Duration>,
     /// When the work must be gone, unless the fence is renewed.
@@ -32,12 +34,13 @@ pub struct Order {
 impl fmt::Debug for Order {
     /// Without the values of the environment: they may be secrets, and this ends in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { owner, script, env, cwd, timeout, fence_at, log_path } = self;
+        let Self { owner, script, env, cwd, run_as, timeout, fence_at, log_path } = self;
         f.debug_struct("Order")
             .field("owner", owner)
             .field("script", script)
             .field("env", &env.keys().collect::<Vec<_>>())
             .field("cwd", cwd)
+            .field("run_as", run_as)
             .field("timeout", timeout)
             .field("fence_at", fence_at)
             .field("log_path", log_path)
@@ -163,6 +166,7 @@ mod tests {
             script: "true".into(),
             env: BTreeMap::from([("TOKEN".to_owned(), "canary".to_owned())]),
             cwd: "/".into(),
+            run_as: RunAs::Agent,
             timeout: None,
             fence_at: None,
             log_path: None,

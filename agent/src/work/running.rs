@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 
-use super::command::own_variables;
+use super::environment::{Whose, inherited};
 use super::order::{Begin, End, Message, Order, Outcome};
 use super::tree::{self, Mark, Tree};
 use crate::clock::{BootClock, BootInstant};
@@ -80,10 +80,8 @@ impl SupervisorCommand {
     fn spawn(&self) -> io::Result<Child> {
         let Self { program, args, env: marks } = self;
         let mut command = Command::new(program);
-        // The work may read its supervisor's environment; so what is not for the work is not for the supervisor.
-        for name in own_variables() {
-            command.env_remove(name);
-        }
+        // Where it is the same user's, the work may read its supervisor's environment; so what is not for the work is not for the supervisor.
+        command.env_clear().envs(inherited(Whose::Agent));
         if let Some(name) = env::args_os().next() {
             command.arg0(name);
         }

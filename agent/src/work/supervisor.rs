@@ -1,8 +1,9 @@
 //! The supervisor: runs one command, watches it, and ends only when its whole tree is gone. It takes its orders from
 //! stdin, reports once on stdout, and decides nothing that the agent did not order.
 
+use std::convert::Infallible;
 use std::fmt::Display;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, PipeWriter, Read, Write};
 use std::process::ExitCode;
 use std::sync::mpsc as std_mpsc;
 use std::thread;
@@ -11,9 +12,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-use super::command;
+use super::command::{self, Started};
 use super::order::{Begin, End, Message, Order, Outcome};
 use super::output::{BoundedLog, Collector};
 use super::tree::Tree;
@@ -57,11 +58,12 @@ async fn run() -> Result<Outcome, End> {
     };
     let (reader, writer) = io::pipe().map_err(could_not_start)?;
     let collector = Collector::start(reader, log).map_err(could_not_start)?;
-    let reaper = Reaper::start(sender).map_err(could_not_start)?;
-    let command = command::spawn(&order, &work_id, writer).map_err(could_not_start)?;
+    let reaper = Reaper::start(sender.clone()).map_err(could_not_start)?;
+    let command = start(order.clone(), work_id, writer, sender).await?;
     // From here on nothing fails, and nothing returns before the tree is gone.
+    let pid = command.pid;
     reaper.begin(command);
-    let mut watch = Watch { tree: Tree::of_command(command), events, none_left: false };
+    let mut watch = Watch { tree: Tree::of_command(pid), events, none_left: false };
     let end = watch.until_end(&order).await;
     let left_behind = watch.kill_all().await;
     Ok(Outcome { end, output: collector.finish().await, left_behind })
@@ -140,9 +142,50 @@ async fn first_line(events: &mut mpsc::Receiver<Event>) -> Result<Begin, End> {
     }
 }
 
+/// What the reaper waits for.
+struct Running {
+    pid: Pid,
+    /// Ends when all is told that `init` had to tell. None: the process is the command itself.
+    told: Option<std_mpsc::Receiver<Infallible>>,
+}
+
+/// In a thread of its own, which lives as long as the command: a job dies with it. It passes on what `init` tells.
+async fn start(
+    order: Order,
+    work_id: String,
+    output: PipeWriter,
+    events: mpsc::Sender<Event>,
+) -> Result<Running, End> {
+    let (started, start) = oneshot::channel();
+    thread::Builder::new()
+        .name("command".to_owned())
+        .spawn(move || {
+            let command = match command::spawn(&order, &work_id, output) {
+                Ok(command) => command,
+                Err(error) => {
+                    // Whoever asked has gone with the supervisor, if it fails.
+                    let _nobody_asks = started.send(Err(could_not_start(error)));
+                    return;
+                }
+            };
+            let Started { pid, told } = command;
+            let (_ends_with_this, all_told) = std_mpsc::channel();
+            let running = Running { pid, told: told.is_some().then_some(all_told) };
+            let _nobody_asks = started.send(Ok(running));
+            for line in told.into_iter().flat_map(|told| BufReader::new(told).lines().map_while(Result::ok)) {
+                let end = serde_json::from_str(&line).unwrap_or_else(|_| End::Lost {
+                    message: "what it told of its end was not understood".to_owned(),
+                });
+                let _nobody_listens = events.blocking_send(Event::CommandEnded(end));
+            }
+        })
+        .map_err(could_not_start)?;
+    start.await.map_err(could_not_start)?
+}
+
 /// A thread that collects every child that ends, the command and the orphans, until there is none.
 struct Reaper {
-    begin: std_mpsc::Sender<Pid>,
+    begin: std_mpsc::Sender<Running>,
 }
 
 impl Reaper {
@@ -150,10 +193,17 @@ impl Reaper {
     fn start(events: mpsc::Sender<Event>) -> io::Result<Self> {
         let (begin, begun) = std_mpsc::channel();
         thread::Builder::new().name("reaper".to_owned()).spawn(move || {
-            let Ok(command) = begun.recv() else { return };
+            let Ok(Running { pid: command, told }) = begun.recv() else { return };
             loop {
                 let event = match rustix::process::wait(WaitOptions::empty()) {
-                    Ok(Some((pid, status))) if pid == command => Event::CommandEnded(command_end(status)),
+                    Ok(Some((pid, status))) if pid == command => {
+                        if let Some(told) = &told {
+                            // It fails at the end of the thread that holds the other end, and until then it waits.
+                            let Err(_all_is_told) = told.recv();
+                        }
+                        // After what `init` told itself, this one says nothing new.
+                        Event::CommandEnded(command_end(status))
+                    }
                     Ok(_) | Err(Errno::INTR) => continue,
                     Err(_) => Event::NoneLeft,
                 };
@@ -166,13 +216,13 @@ impl Reaper {
         Ok(Self { begin })
     }
 
-    fn begin(self, command: Pid) {
+    fn begin(self, command: Running) {
         // It can fail only if the thread is gone; then the kill passes find no end, and say so.
         let _sent = self.begin.send(command);
     }
 }
 
-fn command_end(status: WaitStatus) -> End {
+pub(super) fn command_end(status: WaitStatus) -> End {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => End::Exited { code },
         (None, Some(signal)) => End::Signaled { signal },

@@ -88,7 +88,7 @@ impl Plan {
         let label = Label::parse("motorpool-c-1").unwrap();
         let order = |name: &str, kind| {
             let id = TaskId::parse(format!("1-{name}-1")).unwrap();
-            Some(TaskOrder { id, kind, timeout_ms: 50_000 })
+            Some(TaskOrder { id, kind, timeout_ms: 50_000, env: Default::default() })
         };
         let done = |name| outcome(request, name) == Some(&TaskOutcome::Done);
         let (prepare, register) = (self.prepare.clone(), self.register.clone());
@@ -286,6 +286,8 @@ impl Bench {
             .arg("--program-dir")
             .arg(self.path("program"))
             .args(args)
+            // Where the tests are root's. What holds jobs then has tests of its own.
+            .args(rustix::process::geteuid().is_root().then_some("--work-as-root"))
             .env("RUST_LOG", "trace")
             // Nobody is there: whoever goes through a proxy fails.
             .env("http_proxy", "http://127.0.0.1:1")

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use motorpool_agent::clock::BootClock;
-use motorpool_agent::work::{Order, Outcome, RunningWork, SupervisorCommand};
+use motorpool_agent::work::{Order, Outcome, RunAs, RunningWork, SupervisorCommand};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -37,6 +37,7 @@ impl Bench {
             script: script.to_owned(),
             env: BTreeMap::from([("MARK".to_owned(), self.mark.clone())]),
             cwd: self.dir.path().to_owned(),
+            run_as: RunAs::Agent,
             timeout: None,
             fence_at: None,
             log_path: None,

@@ -3,6 +3,7 @@
 
 use super::host::Host;
 use motorpool_domain::{ClaimId, RunnerId};
+use std::path::PathBuf;
 
 /// What a use notes of a work directory without litter.
 pub(super) const NOTHING: &str = "nothing";
@@ -11,20 +12,27 @@ pub(super) const NOTHING: &str = "nothing";
 pub(super) const RUN_CMD: &str = r#"
 found=$(cat litter 2>/dev/null || echo nothing)
 echo "litter of $MOTORPOOL_CLAIM" > litter
-echo "$found" > "$MOTORPOOL_RUNNER_DIR/found.new"
-mv "$MOTORPOOL_RUNNER_DIR/found.new" "$MOTORPOOL_RUNNER_DIR/found-by-$MOTORPOOL_CLAIM"
+echo "$found" > found.new
+mv found.new "found-by-$MOTORPOOL_CLAIM"
 exec sleep 3600
 "#;
 
 impl Host {
     /// What this claim's use of the runner found in the work directory, once it has looked.
     pub(super) fn found_by(&self, claim: &ClaimId, runner: &RunnerId) -> Option<String> {
-        let note = self.runner_dir(runner).join(format!("found-by-{claim}"));
+        let note = self.work_dir(runner).join(format!("found-by-{claim}"));
         Some(std::fs::read_to_string(note).ok()?.trim().to_owned())
     }
 
     /// Whether the runner's work directory has litter at this moment.
     pub(super) fn has_litter(&self, runner: &RunnerId) -> bool {
-        self.runner_dir(runner).join("work").join("litter").exists()
+        self.work_dir(runner).join("litter").exists()
+    }
+
+    /// Elsewhere than in the runner's directory where the host hides nothing from jobs: the agent says where.
+    fn work_dir(&self, runner: &RunnerId) -> PathBuf {
+        let dir = self.runner_dir(runner);
+        let jobs_dir = std::fs::read_to_string(dir.join("jobs-dir")).map_or(dir, PathBuf::from);
+        jobs_dir.join("work")
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use motorpool_domain::pool::BackendKind;
 
 use super::Check;
+use super::local_jobs::{self, Powers};
 use crate::errors::chain;
 use crate::output::words::some;
 use crate::pools_file::{
@@ -29,6 +30,7 @@ pub(super) fn look(path: &Path) -> Vec<Check> {
     checks.extend(limits.filter_map(|(name, limits)| {
         Some(Check::warn(format!("pool {name}: {}", limits.short_grace(file.refresh)?), ""))
     }));
+    checks.extend(local_jobs::look(&file, Powers::here()));
     checks.extend(credentials(&file.ci));
     checks
 }
@@ -79,8 +81,11 @@ mod tests {
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&pools, "[github]\ntoken_file = \"token\"\n[pools.small]\nbackend = \"local\"\n")
             .unwrap();
-        let told: Vec<(Verdict, String)> =
-            look(&pools).into_iter().map(|check| (check.verdict, check.what)).collect();
+        let told: Vec<(Verdict, String)> = look(&pools)
+            .into_iter()
+            .map(|check| (check.verdict, check.what))
+            .filter(|(_, what)| !what.starts_with("jobs of local"))
+            .collect();
         assert_eq!(
             told,
             [
@@ -103,7 +108,7 @@ mod tests {
         )
         .unwrap();
         let odd = look(&pools);
-        let odd = odd.iter().find(|check| check.verdict == Verdict::Warn).unwrap();
+        let odd = odd.iter().find(|check| check.what.contains("grace")).unwrap();
         assert!(odd.what.starts_with("pool small: grace_seconds is 90"), "{odd:?}");
         std::fs::write(&pools, "[pools.small]\nbackend = \"lokal\"\nmx = 1\n").unwrap();
         let wrong = look(&pools);

@@ -211,3 +211,25 @@ fn a_file_that_is_not_there_is_named() {
     let error = load(&path).unwrap_err();
     assert_eq!(error.to_string(), format!("cannot read the pools file {}", path.display()));
 }
+
+#[test]
+fn refuse_21_what_jobs_are_given_and_whether_they_are_trusted_stands_in_the_file() {
+    let with =
+        |more: &str| parse(&format!("[pools.small]\nbackend = \"local\"\n{more}\n"), "p", Path::new(""));
+    let small = |file: &PoolsFile| file.pools[&PoolName::parse("small").unwrap()].clone();
+    let given =
+        small(&with("trusted = true\njob_env = { LANG = \"C\", HTTP_PROXY = \"http://p:1\" }").unwrap());
+    assert!(given.trusted && given.job_env.len() == 2 && given.job_env["LANG"] == "C");
+    let plain = small(&with("").unwrap());
+    assert!(!plain.trusted && plain.job_env.is_empty());
+    let error = with("job_env = { MOTORPOOL_SERVER = \"x\" }").unwrap_err().to_string();
+    assert!(
+        error.starts_with("p:3: pools.small.job_env: MOTORPOOL_SERVER is the control plane's own"),
+        "{error}"
+    );
+    let error = with("job_env = { \"A B\" = \"x\" }").unwrap_err().to_string();
+    assert!(
+        error.starts_with("p:3: pools.small.job_env: \"A B\" cannot be the name of a variable"),
+        "{error}"
+    );
+}

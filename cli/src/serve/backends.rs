@@ -4,7 +4,8 @@ use super::data_dir::DataDir;
 use super::listener::Listener;
 use crate::args::ServeArgs;
 use crate::errors::Failure;
-use motorpool_backend_local::{LocalBackend, LocalConfig};
+use motorpool_agent::jobs::UidRange;
+use motorpool_backend_local::{JobUsers, LocalBackend, LocalConfig};
 use motorpool_control::ServerSecret;
 use motorpool_control::ports::backend::{Backends, OwnedMachines};
 use motorpool_domain::pool::BackendKind;
@@ -20,19 +21,22 @@ pub(super) struct BackendContext<'a> {
     pub(super) listener: &'a Listener,
     #[cfg_attr(not(feature = "ec2"), expect(dead_code, reason = "only EC2 asks for it"))]
     pub(super) secret: &'a ServerSecret,
-    #[cfg_attr(not(feature = "ec2"), expect(dead_code, reason = "only EC2 asks for it"))]
     pub(super) needed: HashSet<BackendKind>,
+    /// There are callers beside the operator.
+    pub(super) has_teams: bool,
 }
 
 pub(super) async fn open(context: &BackendContext<'_>) -> Result<Backends, Failure> {
-    let backends = Backends::default()
-        .with(BackendKind::Local, Arc::new(local(context)?))
-        .with(BackendKind::BareMetal, Arc::new(OwnedMachines));
+    let mut backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
+    // Only on a host that asked for it: its commands are commands on this host, for whoever has the admin token.
+    if context.needed.contains(&BackendKind::Local) {
+        backends = backends.with(BackendKind::Local, Arc::new(local(context)?));
+    }
     Ok(with_ec2(backends, context).await)
 }
 
 fn local(context: &BackendContext<'_>) -> Result<LocalBackend, Failure> {
-    let BackendContext { args, data, listener, .. } = context;
+    let BackendContext { args, data, listener, has_teams, .. } = context;
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("this program's own path can't be told: {error}"), ""))?;
     Ok(LocalBackend::new(LocalConfig {
@@ -43,7 +47,19 @@ fn local(context: &BackendContext<'_>) -> Result<LocalBackend, Failure> {
         server_url: listener.url_for_agents(args),
         ca_file: args.tls_cert.as_deref().map(absolute).transpose()?,
         insecure_http: args.insecure_http,
+        users: job_users(args.work_as_root, args.job_uids, rustix::process::geteuid().is_root()),
+        hidden: vec![data.path().to_owned()],
+        has_teams: *has_teams,
     }))
+}
+
+/// As whom the jobs of local pools run.
+pub(crate) fn job_users(work_as_root: bool, uids: UidRange, is_root: bool) -> JobUsers {
+    match (is_root, work_as_root) {
+        (false, _) => JobUsers::Same,
+        (true, true) => JobUsers::Root,
+        (true, false) => JobUsers::OneEach(uids.first..=uids.last),
+    }
 }
 
 /// With EC2 only if somebody may want it: looking for a region and credentials on a host that has none takes seconds.

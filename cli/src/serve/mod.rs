@@ -51,6 +51,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         listener: &listener,
         secret: &secret,
         needed: needed_backends(file.pools.values(), &known),
+        has_teams: !file.teams.is_empty(),
     };
     let backends = backends::open(&context).await?;
     let notifier = Arc::new(Notifier::default());

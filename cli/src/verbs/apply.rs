@@ -126,7 +126,11 @@ fn changes(settings: &PoolSettings, present: Option<&PoolView>) -> String {
     let changed: Vec<String> = [
         ("backend", present.backend.clone(), settings.backend.name().to_owned()),
         ("dispatch", present.dispatch.clone(), settings.dispatch.name().to_owned()),
-        ("clean", present.clean.clone(), settings.clean.name().to_owned()),
+        (
+            "clean",
+            present.clean.clone(),
+            settings.clean.unwrap_or(settings.backend.clean_by_default()).name().to_owned(),
+        ),
         ("max", present.max.to_string(), settings.max.to_string()),
         ("min_idle", present.min_idle.to_string(), settings.min_idle.to_string()),
         ("ci", scope(old_ci), scope(new_ci)),

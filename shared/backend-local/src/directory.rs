@@ -15,6 +15,8 @@ use crate::error::{Failure, file};
 use crate::lock::AgentLock;
 
 const TAG: &str = "machine.json";
+const JOBS_DIR_PARENT: &str = "/var/tmp";
+const JOBS_DIR_NAME: &[u8] = b"motorpool-";
 const OWN_DIRECTORY: u32 = 0o700;
 const OWN_FILE: u32 = 0o600;
 
@@ -24,6 +26,9 @@ pub(crate) struct Tag {
     pub(crate) runner: RunnerId,
     pub(crate) pool: PoolName,
     pub(crate) launch: LaunchId,
+    /// The user of its jobs, where that is not this process's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job_uid: Option<u32>,
 }
 
 /// The directory of all runners' directories.
@@ -120,6 +125,10 @@ impl RunnerDir {
         &self.path
     }
 
+    pub(crate) fn tag(&self) -> Result<Option<Tag>, Failure> {
+        read_tag(&self.path)
+    }
+
     pub(crate) fn secret_file(&self) -> PathBuf {
         self.path.join("bootstrap-secret")
     }
@@ -156,6 +165,7 @@ impl RunnerDir {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(file(&self.path, "listed")(error)),
         };
+        self.remove_jobs_dir()?;
         for entry in entries {
             let entry = entry.map_err(file(&self.path, "listed"))?;
             if entry.file_name() != TAG {
@@ -163,6 +173,20 @@ impl RunnerDir {
             }
         }
         remove_tree(&self.path)
+    }
+}
+
+impl RunnerDir {
+    /// Where the host hides nothing from jobs, their directories are elsewhere: the agent says where.
+    fn remove_jobs_dir(&self) -> Result<(), Failure> {
+        let named = match fs::read_to_string(self.path.join("jobs-dir")) {
+            Ok(named) => PathBuf::from(named),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(file(&self.path, "read")(error)),
+        };
+        let ours = named.parent() == Some(Path::new(JOBS_DIR_PARENT))
+            && named.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(JOBS_DIR_NAME));
+        if ours { remove_tree(&named) } else { Ok(()) }
     }
 }
 

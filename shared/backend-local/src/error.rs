@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Start { program: PathBuf, source: io::Error },
     #[error("some process of {runner} is still there")]
     StillThere { runner: RunnerId },
+    #[error("every user of --job-uids has a runner already")]
+    NoUser,
     #[error("a step on the file system was broken off")]
     Step(#[from] JoinError),
 }

@@ -1,5 +1,5 @@
 //! The backend whose machines are agent processes on this host, each with a directory of its own. It starts and ends
-//! them; it neither talks to an agent nor isolates one runner from another.
+//! them, and chooses the user of each one's jobs; it neither talks to an agent nor isolates one runner from another itself.
 //!
 //! The truth about a machine is a lock: its agent holds `agent.lock` for its whole life, and the kernel lets go of it
 //! however the agent ends. So an agent outlives the process that started it, and is found again by the next one.
@@ -10,15 +10,21 @@ mod ending;
 mod error;
 mod lock;
 mod stragglers;
+mod users;
 
-use std::ffi::OsString;
+pub use users::JobUsers;
+
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Machine, Ordered};
+use motorpool_control::ports::backend::{
+    Backend, BackendError, LaunchError, LaunchOrder, Machine, Ordered, Unfit,
+};
+use motorpool_domain::pool::Rules;
 use motorpool_domain::runner::{Presence, Runner};
 use motorpool_domain::{PoolName, RunnerId};
 use tokio::process::Command;
@@ -42,6 +48,11 @@ pub struct LocalConfig {
     pub ca_file: Option<PathBuf>,
     /// Whether they may send their tokens there over plain HTTP, though it is not this host.
     pub insecure_http: bool,
+    pub users: JobUsers,
+    /// Of which jobs see nothing.
+    pub hidden: Vec<PathBuf>,
+    /// There are callers whom the operator does not vouch for: then a pool whose jobs can do what this process can must say so itself.
+    pub has_teams: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -85,7 +96,8 @@ impl Backend for LocalBackend {
         let tagged: Vec<(Tag, String)> = machines
             .iter()
             .map(|Ordered { runner, secret }| {
-                let tag = Tag { runner: runner.clone(), pool: pool.name.clone(), launch: (*launch).clone() };
+                let (pool, launch) = (pool.name.clone(), (*launch).clone());
+                let tag = Tag { runner: runner.clone(), pool, launch, job_uid: None };
                 (tag, secret.clone())
             })
             .collect();
@@ -96,6 +108,19 @@ impl Backend for LocalBackend {
         let machine =
             |runner: &RunnerId| Machine { runner: runner.clone(), provider_id: self.provider_id(runner) };
         Ok(machines.iter().map(|ordered| machine(&ordered.runner)).collect())
+    }
+
+    fn accepts(&self, rules: &Rules) -> Result<(), Unfit> {
+        let LocalConfig { users, has_teams, .. } = self.config.as_ref();
+        if users.are_apart() || !has_teams || rules.trusted {
+            return Ok(());
+        }
+        Err(Unfit {
+            why: "its jobs would run as the control plane's own user, who can read all of its secrets, and there are teams".to_owned(),
+            hint: "start `motorpool serve` as root, which gives each runner's jobs a user of their own; or, if you trust whoever may use \
+                   the pool with this host, say `trusted = true` in it"
+                .to_owned(),
+        })
     }
 
     /// An agent that was started a moment ago has no lock yet: it is there, too.
@@ -165,6 +190,7 @@ impl LocalBackend {
         if self.agents.alive(&tag.runner) || dir.lock().held().map_err(unconfirmed)? {
             return Ok(());
         }
+        let tag = &self.with_user(tag, &dir).map_err(unconfirmed)?;
         dir.write(tag, secret).map_err(unconfirmed)?;
         let command = self.command(tag, &dir).map_err(unconfirmed)?;
         let Err(error) = self.agents.start(&tag.runner, command) else { return Ok(()) };
@@ -179,9 +205,36 @@ impl LocalBackend {
         Err(LaunchError::Refused(format!("the agent's program {} can't be run: {error}", program.display())))
     }
 
+    /// The same user as before, if this runner was launched before.
+    fn with_user(&self, tag: &Tag, dir: &RunnerDir) -> Result<Tag, Failure> {
+        let range = match &self.config.users {
+            JobUsers::Same | JobUsers::Root => return Ok(tag.clone()),
+            JobUsers::OneEach(range) => range,
+        };
+        let known = dir.tag()?.and_then(|known| known.job_uid).filter(|uid| range.contains(uid));
+        let uid = match known {
+            Some(uid) => uid,
+            None => {
+                let taken = self.root().tags()?.into_iter().filter_map(|other| other.job_uid).collect();
+                users::free_user(range, &taken, &tag.runner).ok_or(Failure::NoUser)?
+            }
+        };
+        Ok(Tag { job_uid: Some(uid), ..tag.clone() })
+    }
+
     fn command(&self, tag: &Tag, dir: &RunnerDir) -> Result<Command, Failure> {
-        let LocalConfig { site: _, program, args, root: _, server_url, ca_file, insecure_http } =
-            self.config.as_ref();
+        let LocalConfig {
+            site: _,
+            program,
+            args,
+            root: _,
+            server_url,
+            ca_file,
+            insecure_http,
+            users,
+            hidden,
+            has_teams: _,
+        } = self.config.as_ref();
         let mut command = Command::new(program);
         command.args(args).arg("run");
         command.arg("--server").arg(server_url);
@@ -194,16 +247,53 @@ impl LocalBackend {
         if *insecure_http {
             command.arg("--insecure-http");
         }
-        // What the control plane was told through its environment, its tokens above all, is not for an agent.
-        for (name, _value) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(b"MOTORPOOL_") {
-                command.env_remove(name);
+        match users {
+            JobUsers::Same => {}
+            JobUsers::Root => {
+                command.arg("--work-as-root");
+            }
+            JobUsers::OneEach(range) => {
+                let uid = tag.job_uid.ok_or(Failure::NoUser)?;
+                command.arg("--job-uid").arg(uid.to_string());
+                command.arg("--guard-uids").arg(format!("{}-{}", range.start(), range.end()));
+                for dir in hidden {
+                    command.arg("--hide").arg(dir);
+                }
             }
         }
+        // What the control plane was told through its environment, its tokens and credentials above all, is not for an agent.
+        command.env_clear().envs(std::env::vars_os().filter(|(name, _value)| passes(name)));
         command.env(stragglers::MARK, dir.path());
         let (stdout, stderr) = dir.open_log()?;
         // In a group of its own, a signal to ours (Ctrl-C in a terminal, too) does not reach it.
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         Ok(command)
     }
+}
+
+/// What an agent needs of this process's environment: how to find programs and the control plane, and how to write its log.
+fn passes(name: &OsStr) -> bool {
+    const NAMES: [&str; 15] = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "TMPDIR",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TERM",
+        "RUST_LOG",
+        "RUST_BACKTRACE",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "NO_COLOR",
+    ];
+    const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+    name.to_str().is_some_and(|name| {
+        NAMES.contains(&name)
+            || name.starts_with("LC_")
+            || PROXIES.contains(&name.to_ascii_lowercase().as_str())
+    })
 }

@@ -83,8 +83,10 @@ impl Control {
                 format!("the backend {} is not part of this control plane", kind.name()),
                 match kind {
                     BackendKind::Ec2 => "start it with AWS_REGION set, from a build that has the feature ec2",
-                    BackendKind::Local
-                    | BackendKind::BareMetal
+                    BackendKind::Local => {
+                        "define a local pool in the pools file: only then does `motorpool serve` run commands on its own host"
+                    }
+                    BackendKind::BareMetal
                     | BackendKind::Proxmox
                     | BackendKind::Qemu => "use another backend, or a build that has it",
                 },

@@ -8,6 +8,7 @@ use crate::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, S
 use crate::runner::NewRunner;
 use crate::spec::{Offer, Spec, Usage};
 use crate::time::{Threshold, Timestamp};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub fn offer() -> Offer {
@@ -27,6 +28,8 @@ pub fn rules() -> Rules {
         commands: Commands::default(),
         ec2: None,
         ci: None,
+        job_env: BTreeMap::new(),
+        trusted: false,
     }
 }
 

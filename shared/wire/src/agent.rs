@@ -8,6 +8,7 @@ use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::{Notice, StateName, TaskResult};
 use motorpool_domain::{Epoch, Label, PoolName, RunnerId, TaskId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// The longest of what an agent says about its host, in characters.
@@ -174,6 +175,9 @@ pub struct TaskOrder {
     pub id: TaskId,
     pub kind: TaskKind,
     pub timeout_ms: u64,
+    /// Of the pool, for every command of it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
 }
 
 /// Scripts are the operator's own, from the pool's settings; values reach them in the environment.

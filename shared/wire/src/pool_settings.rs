@@ -19,10 +19,10 @@ pub struct PoolSettings {
     #[serde(default = "by_claim")]
     #[schema(value_type = schema::Dispatch)]
     pub dispatch: Dispatch,
-    /// By default `cleanup`, the one that suits every backend of this version.
-    #[serde(default = "by_cleanup")]
-    #[schema(value_type = schema::Clean)]
-    pub clean: Clean,
+    /// By default `replace` on EC2, where a new machine is to be had; elsewhere `cleanup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Clean>)]
+    pub clean: Option<Clean>,
     #[serde(default = "hundred")]
     #[schema(value_type = schema::RunnerCount)]
     pub max: u32,
@@ -87,6 +87,13 @@ pub struct PoolSettings {
     pub run_cmd: Option<String>,
     pub deregister_cmd: Option<String>,
     pub cleanup_cmd: Option<String>,
+    /// Variables of every command, beside those of an allow-list.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = schema::JobEnv)]
+    pub job_env: BTreeMap<String, String>,
+    /// On `local` without root: whatever runs here may do what the control plane may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trusted: bool,
 
     pub ec2: Option<Ec2Settings>,
     pub ci: Option<CiSettings>,
@@ -202,10 +209,6 @@ fn by_claim() -> Dispatch {
     Dispatch::Claim
 }
 
-fn by_cleanup() -> Clean {
-    Clean::Cleanup
-}
-
 fn hundred() -> u32 {
     100
 }
@@ -245,7 +248,7 @@ impl PoolSettings {
         let rules = Rules {
             backend: self.backend,
             dispatch: self.dispatch,
-            clean: self.clean,
+            clean: self.clean.unwrap_or(self.backend.clean_by_default()),
             max: self.max,
             min_idle: self.min_idle,
             limits,
@@ -266,6 +269,8 @@ impl PoolSettings {
             },
             ec2: self.ec2.map(Ec2Rules::from),
             ci: self.ci.map(CiBinding::from),
+            job_env: self.job_env,
+            trusted: self.trusted,
         };
         rules.check()?;
         Ok(rules)

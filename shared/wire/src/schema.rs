@@ -91,6 +91,10 @@ described! {
         .property_names(Some(text(Ec2Rules::TAG_KEY_PATTERN)))
         .additional_properties(Some(text(Ec2Rules::TAG_VALUE_PATTERN)))
         .max_properties(Some(Ec2Rules::MOST_TAGS));
+    JobEnv, "Variables for the commands of a pool, by name; none begins with MOTORPOOL_.", of(Type::Object)
+        .property_names(Some(text(pool::VARIABLE_PATTERN)))
+        .additional_properties(Some(text(pool::VALUE_PATTERN).max_length(Some(pool::LONGEST_VARIABLE))))
+        .max_properties(Some(pool::MOST_VARIABLES));
     Download, "A file from the network, with what it must be.", of(Type::Object)
         .property("url", text(pool::Download::URL_PATTERN))
         .property("sha256", text(pool::Download::SHA256_PATTERN))

@@ -137,7 +137,7 @@ fn varied(chance: &mut Chance, name: &PoolName, usual: &PoolSettings) -> PoolSet
     let most_asked = usual.max.min(4);
     let of_machines = name.as_str() != METAL;
     let clean = match chance.hits(3_000) && of_machines {
-        true => [Clean::Replace, Clean::Cleanup].get(chance.index(2)).copied().unwrap_or(usual.clean),
+        true => [Clean::Replace, Clean::Cleanup].get(chance.index(2)).copied().or(usual.clean),
         false => usual.clean,
     };
     PoolSettings {

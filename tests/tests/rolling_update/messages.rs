@@ -92,7 +92,7 @@ pub(crate) fn register(ci: Option<CiSystem>) -> TaskOrder {
 }
 
 fn order(task: &str, kind: TaskKind) -> TaskOrder {
-    TaskOrder { id: id(task), kind, timeout_ms: 120_000 }
+    TaskOrder { id: id(task), kind, timeout_ms: 120_000, env: Default::default() }
 }
 
 pub(crate) fn registration_request() -> RegistrationRequest {

@@ -213,6 +213,8 @@ fn rules() -> Rules {
             labels: vec!["linux".to_owned()],
             minimum_version: Some("2.329.0".to_owned()),
         }),
+        job_env: BTreeMap::new(),
+        trusted: false,
     }
 }
 

@@ -84,7 +84,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Root has another user for its jobs; anybody else only has himself.
-pub(crate) fn job_user() -> Result<String> {
+fn job_user() -> Result<String> {
     let uid = getuid();
     if uid.is_root() {
         return Ok("nobody".to_owned());

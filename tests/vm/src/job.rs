@@ -20,7 +20,7 @@ const EXPECTED: [(&str, &str); 16] = [
     ("registration", "got"),
     ("network", "200"),
     // … as a user of its own, for good …
-    ("user", "motorpool"),
+    ("user", "motorpool-job"),
     ("no_new_privs", "1"),
     ("capabilities", "0000000000000000"),
     ("sudo", "nothing"),

@@ -24,6 +24,7 @@ const POOLS: &str = r#"
 token_sha256 = ["abfcd2da6c950afdeb2bcf00c611ed28f8866b808087f8632f9ab3586be31830"]
 [pools.small]
 backend = "local"
+trusted = true
 max = 2
 cpu = 2
 memory_mb = 2048

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use motorpool_backend_local::{LocalBackend, LocalConfig};
+use motorpool_backend_local::{JobUsers, LocalBackend, LocalConfig};
 use motorpool_control::ports::backend::{Backend, LaunchError, LaunchOrder, Machine, Ordered};
 use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::runner::{NewRunner, Presence, Runner};
@@ -49,6 +49,9 @@ impl Host {
             server_url: "https://127.0.0.1:1".to_owned(),
             ca_file: None,
             insecure_http: false,
+            users: JobUsers::Same,
+            hidden: Vec::new(),
+            has_teams: false,
         }
     }
 

@@ -249,7 +249,12 @@ fn order(task: &Task, pool: &Pool) -> TaskOrder {
         }
         Task::Cleanup { .. } => TaskKind::Cleanup { script: commands.cleanup },
     };
-    TaskOrder { id: task.id().clone(), kind, timeout_ms: millis(pool.rules.limits.command) }
+    TaskOrder {
+        id: task.id().clone(),
+        kind,
+        timeout_ms: millis(pool.rules.limits.command),
+        env: pool.rules.job_env.clone(),
+    }
 }
 
 /// An agent that waits for the next attempt to clean comes back when that is due.

@@ -5,6 +5,7 @@ mod ec2;
 mod grace;
 mod health;
 mod idle;
+mod job_env;
 mod record;
 
 pub use change::{
@@ -14,12 +15,14 @@ pub use change::{
 pub use ec2::{Architecture, Download, Ec2Rules};
 pub use health::{PoolConcern, PoolFigures, calls_run_short, refusal_stands, seems_silent};
 pub use idle::{Spares, Surplus};
+pub use job_env::{LONGEST_VARIABLE, MOST_VARIABLES, VALUE_PATTERN, VARIABLE_PATTERN};
 pub use record::{POOL, POOLS, PoolRecord, PoolShortage, SHORTAGE};
 
 use crate::ci::CiBinding;
 use crate::ids::PoolName;
 use crate::spec::{INSTANCE_TYPE_RULE, Offer, is_instance_type};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +59,16 @@ pub struct Rules {
     /// Without it, `commands` alone register a runner, if anybody does.
     #[serde(default)]
     pub ci: Option<CiBinding>,
+    /// Variables of every command, beside those of an allow-list.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub job_env: BTreeMap<String, String>,
+    /// The operator vouches for whatever runs here: it may be run as the control plane's own user.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub trusted: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -100,6 +113,14 @@ impl BackendKind {
         match self {
             Self::Ec2 => true,
             Self::Local | Self::Proxmox | Self::Qemu | Self::BareMetal => false,
+        }
+    }
+
+    /// What is proven before the next use where the pool does not say: what one job leaves, the next one does not meet.
+    pub fn clean_by_default(self) -> Clean {
+        match self {
+            Self::Ec2 => Clean::Replace,
+            Self::Local | Self::Proxmox | Self::Qemu | Self::BareMetal => Clean::Cleanup,
         }
     }
 
@@ -292,6 +313,7 @@ impl Rules {
         if let Some(ci) = &self.ci {
             ci.check()?;
         }
+        job_env::check(&self.job_env)?;
         for (field, limit) in self.limits.named() {
             if limit.is_zero() || limit > LONGEST_LIMIT {
                 return wrong(field, "must be above 0 and at most 30 days".to_owned());

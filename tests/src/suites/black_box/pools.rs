@@ -92,7 +92,7 @@ pub async fn a_pool_with_runners_keeps_its_backend(target: &Target) -> Result<()
     let (pool, agents) = target.idle_pool::<2>("moved").await?;
     let path = format!("pools/{pool}");
     let watch = Watch::over(target, &[&pool]).await?;
-    let local = json!({"backend": "local", "max": 2});
+    let local = json!({"backend": "local", "trusted": true, "max": 2});
     watch.refused_naming(target.api.put(&path, local.clone()).await?, 409, "conflict", "2 runners").await?;
     let plan = target.api.post(&format!("{path}/plan"), local.clone()).await?.expect(200)?;
     ensure!(plan["refused"].as_str().is_some_and(|why| why.contains("2 runners")), "{plan}");

@@ -173,7 +173,7 @@ pub async fn the_maximum_holds_and_who_waits_is_next(target: &Target) -> Result<
 pub async fn a_claim_released_while_its_runner_starts_leaves_an_idle_runner(target: &Target) -> Result<()> {
     // Of its own, so that no machine is there yet.
     let (workflow, pool) = (target.name("hasty"), target.name("hasty"));
-    let settings = json!({"backend": "local", "max": 1, "cpu": 1, "memory_mb": 512, "heartbeat_seconds": 3});
+    let settings = json!({"backend": "local", "trusted": true, "max": 1, "cpu": 1, "memory_mb": 512, "heartbeat_seconds": 3});
     target.api.put(&format!("pools/{pool}"), settings).await?.expect(200)?;
     let claim = target.api.provision(&workflow, &pool, 1).await?;
     let runner = only_member(&claim)?;

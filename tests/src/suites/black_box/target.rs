@@ -69,6 +69,8 @@ impl Target {
             [pools.{SMALL}]
             backend = "local"
             max = {SMALL_MAX}
+            # Where whoever runs the tests is not root.
+            trusted = true
             cpu = 2
             memory_mb = 2048
             # Where another control plane took or released a machine, its agent hears of it at its next sync.
