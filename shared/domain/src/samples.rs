@@ -27,6 +27,7 @@ pub fn rules() -> Rules {
         commands: Commands::default(),
         ec2: None,
         ci: None,
+        teams: Vec::new(),
     }
 }
 

@@ -147,6 +147,7 @@ pub(crate) fn claim(state: ClaimState) -> Claim {
         opened_at: at(1_699_999_700_000),
         threshold: Some(Threshold(at(1_699_999_995_000))),
         waits_for: Some("r-abc-0 was lost: its machine is gone".to_owned()),
+        over_limit: None,
         launch_not_before: Some(at(1_699_999_960_000)),
         losses: 1,
         settling: false,
@@ -213,6 +214,7 @@ fn rules() -> Rules {
             labels: vec!["linux".to_owned()],
             minimum_version: Some("2.329.0".to_owned()),
         }),
+        teams: Vec::new(),
     }
 }
 

@@ -48,6 +48,7 @@ pub fn decide_change(known: &Pool, wanted: &Pool, used: u32) -> PoolChange {
         commands: _,
         ec2: _,
         ci: _,
+        teams: _,
     } = &known.rules;
     let moved = Moved { from: *from, to: wanted.rules.backend };
     match (moved.from == moved.to, used) {

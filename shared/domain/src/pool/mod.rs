@@ -17,7 +17,7 @@ pub use idle::{Spares, Surplus};
 pub use record::{POOL, POOLS, PoolRecord, PoolShortage, SHORTAGE};
 
 use crate::ci::CiBinding;
-use crate::ids::PoolName;
+use crate::ids::{Owner, PoolName};
 use crate::spec::{INSTANCE_TYPE_RULE, Offer, is_instance_type};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -56,6 +56,15 @@ pub struct Rules {
     /// Without it, `commands` alone register a runner, if anybody does.
     #[serde(default)]
     pub ci: Option<CiBinding>,
+    /// The teams that may use it, beside the operator; none: all may. A pool that names none is written as it was before there were any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub teams: Vec<Owner>,
+}
+
+impl Rules {
+    pub fn may_be_used_by(&self, owner: &Owner) -> bool {
+        self.teams.is_empty() || *owner == Owner::operator() || self.teams.contains(owner)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
