@@ -3,7 +3,7 @@
 mod samples;
 
 use motorpool_domain::claim::{
-    Ask, Assessment, Claim, ClaimState, Member, MemberSeen, Opening, Progress, Wish, assess, decide_opening,
+    Ask, Assessment, ClaimState, Member, MemberSeen, Opening, Progress, Wish, assess, decide_opening,
     left_over, progress, why,
 };
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState, StateName};
