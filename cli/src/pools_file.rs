@@ -15,10 +15,11 @@ pub(crate) use credentials::{CiCredentials, GitHubCredentials, GitHubLogin, GitL
 pub(crate) use host::spec as host_spec;
 pub(crate) use problem::PoolsFileError;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use motorpool_domain::claim::TeamLimits;
 use motorpool_domain::pool::Rules;
 use motorpool_domain::spec::Spec;
 use motorpool_domain::{Owner, PoolName};
@@ -36,6 +37,7 @@ pub(crate) struct PoolsFile {
     pub(crate) resource_classes: BTreeMap<String, Spec>,
     /// SHA-256 of each token that a team may use.
     pub(crate) teams: BTreeMap<Owner, Vec<[u8; 32]>>,
+    pub(crate) team_limits: BTreeMap<Owner, TeamLimits>,
     pub(crate) pools: BTreeMap<PoolName, Rules>,
     pub(crate) ci: CiCredentials,
 }
@@ -100,6 +102,7 @@ fn read(root: &DeTable<'_>, dir: &Path, problems: &mut Problems<'_>) -> PoolsFil
         sweep: Duration::from_secs(300),
         resource_classes: resource_classes(root, problems),
         teams: BTreeMap::new(),
+        team_limits: BTreeMap::new(),
         pools: BTreeMap::new(),
         ci: CiCredentials::default(),
     };
@@ -108,7 +111,10 @@ fn read(root: &DeTable<'_>, dir: &Path, problems: &mut Problems<'_>) -> PoolsFil
         match entry.name {
             "refresh_seconds" => file.refresh = tick(&entry, problems).unwrap_or(file.refresh),
             "sweep_seconds" => file.sweep = tick(&entry, problems).unwrap_or(file.sweep),
-            "teams" => file.teams = teams::read(&entry, problems),
+            "teams" => {
+                let teams::Teams { tokens, limits } = teams::read(&entry, problems);
+                (file.teams, file.team_limits) = (tokens, limits);
+            }
             "github" => {
                 systems.github = true;
                 file.ci.github = credentials::github(&entry, dir, problems);
@@ -121,12 +127,19 @@ fn read(root: &DeTable<'_>, dir: &Path, problems: &mut Problems<'_>) -> PoolsFil
             unknown => problems.add(entry.at, &entry.key, &strict::unknown_key(unknown, TOP_KEYS)),
         }
     }
+    // By name alone: a team whose own table is wrong is a team.
+    let teams = strict::entry(root, "teams").map(|teams| names_in(&teams)).unwrap_or_default();
     for pool in pools::entries(root, problems) {
-        if let Some((name, rules)) = pools::for_serve(&pool, &file.resource_classes, systems, problems) {
+        let given = pools::Given { classes: &file.resource_classes, systems, teams: &teams };
+        if let Some((name, rules)) = pools::for_serve(&pool, &given, problems) {
             file.pools.insert(name, rules);
         }
     }
     file
+}
+
+fn names_in(table: &Entry<'_, '_>) -> BTreeSet<Owner> {
+    table.names().into_iter().filter_map(|name| Owner::parse(name).ok()).collect()
 }
 
 fn read_pools(root: &DeTable<'_>, problems: &mut Problems<'_>) -> BTreeMap<PoolName, PoolSettings> {

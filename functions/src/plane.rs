@@ -63,6 +63,7 @@ impl Plane {
                 sweep: settings.sweep,
                 resource_classes: settings.resource_classes,
                 host: PLAIN_MACHINE,
+                teams: settings.limits,
             },
         });
         let tokens = Tokens { admin_sha256: sha256(admin_token.expose_secret()), teams: settings.teams };

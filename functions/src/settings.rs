@@ -5,6 +5,7 @@ mod ci;
 
 use motorpool_control::ports::ci::CiSystems;
 use motorpool_domain::Owner;
+use motorpool_domain::claim::{NamedLimits, TeamLimits};
 use motorpool_domain::spec::Spec;
 use motorpool_http::auth::sha256_from_hex;
 use secrecy::SecretString;
@@ -33,6 +34,7 @@ pub struct PlaneSettings {
     pub refresh: Duration,
     pub sweep: Duration,
     pub teams: Vec<(Owner, [u8; 32])>,
+    pub limits: BTreeMap<Owner, TeamLimits>,
     pub resource_classes: BTreeMap<String, Spec>,
 }
 
@@ -62,7 +64,7 @@ const SERVER_SECRET: Variable = Variable {
 };
 const SETTINGS: Variable = Variable {
     name: "MOTORPOOL_SETTINGS",
-    looks: r#"JSON such as {"refresh_seconds":60,"sweep_seconds":300,"teams":{"team-a":["<64 hexadecimal digits>"]},"resource_classes":{"large":{"cpu":4,"memory_mb":8192}}}"#,
+    looks: r#"JSON such as {"refresh_seconds":60,"sweep_seconds":300,"teams":{"team-a":{"token_sha256":["<64 hexadecimal digits>"],"max_slots":20}},"resource_classes":{"large":{"cpu":4,"memory_mb":8192}}}"#,
 };
 
 const URL: Variable = Variable {
@@ -140,6 +142,7 @@ impl PlaneSettings {
             refresh: Duration::from_secs(refresh_seconds),
             sweep: Duration::from_secs(sweep_seconds),
             teams: tokens(&teams)?,
+            limits: limits(&teams)?,
             resource_classes,
         })
     }
@@ -153,9 +156,51 @@ struct Written {
     #[serde(default = "three_hundred")]
     sweep_seconds: u64,
     #[serde(default)]
-    teams: BTreeMap<String, Vec<String>>,
+    teams: BTreeMap<String, Team>,
     #[serde(default)]
     resource_classes: BTreeMap<String, Spec>,
+}
+
+/// A team with its limits, or, as it was written before there were any, the hashes of its tokens alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Team {
+    Tokens(Vec<String>),
+    Limited(LimitedTeam),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitedTeam {
+    token_sha256: Vec<String>,
+    max_open_claims: Option<u32>,
+    max_slots: Option<u32>,
+    max_requests_at_once: Option<u32>,
+}
+
+impl Team {
+    fn hashes(&self) -> &[String] {
+        match self {
+            Self::Tokens(hashes) => hashes,
+            Self::Limited(LimitedTeam { token_sha256, .. }) => token_sha256,
+        }
+    }
+
+    fn limits(&self) -> NamedLimits {
+        match self {
+            Self::Tokens(_) => NamedLimits::default(),
+            Self::Limited(LimitedTeam {
+                token_sha256: _,
+                max_open_claims,
+                max_slots,
+                max_requests_at_once,
+            }) => NamedLimits {
+                max_open_claims: *max_open_claims,
+                max_slots: *max_slots,
+                max_requests_at_once: *max_requests_at_once,
+            },
+        }
+    }
 }
 
 fn thirty() -> u64 {
@@ -166,17 +211,29 @@ fn three_hundred() -> u64 {
     300
 }
 
+/// Of teams whose names were read already.
+fn limits(teams: &BTreeMap<String, Team>) -> Result<BTreeMap<Owner, TeamLimits>, SettingsError> {
+    let mut all = BTreeMap::new();
+    for (name, team) in teams {
+        let wrong = |what: String| SETTINGS.wrong(format!("has a team {name:?} {what}"));
+        let limits = team.limits().checked().map_err(|error| wrong(format!("whose {error}")))?;
+        let owner = Owner::parse(name.as_str()).map_err(|_| wrong("whose name is none".to_owned()))?;
+        all.insert(owner, limits);
+    }
+    Ok(all)
+}
+
 /// Each token with its team. A token says who its caller is: it can't be two teams'.
-fn tokens(teams: &BTreeMap<String, Vec<String>>) -> Result<Vec<(Owner, [u8; 32])>, SettingsError> {
+fn tokens(teams: &BTreeMap<String, Team>) -> Result<Vec<(Owner, [u8; 32])>, SettingsError> {
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
-    for (team, hashes) in teams {
+    for (team, settings) in teams {
         let wrong = |what: &str| SETTINGS.wrong(format!("has a team {team:?} {what}"));
         let owner = Owner::parse(team.as_str()).map_err(|_| wrong("whose name is none"))?;
         if owner == Owner::operator() {
             return Err(wrong("whose name is reserved for whoever has the admin token"));
         }
-        for hash in hashes {
+        for hash in settings.hashes() {
             let hash = sha256_from_hex(hash)
                 .ok_or_else(|| wrong("with a token_sha256 that is not 64 hexadecimal digits"))?;
             if !seen.insert(hash) {

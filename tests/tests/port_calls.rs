@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use motorpool_control::Caller;
+use motorpool_domain::Owner;
 use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
 use motorpool_tests::fakes::counted::Counted;
@@ -41,6 +42,11 @@ async fn all() -> Result<BTreeMap<&'static str, String>> {
         ensure!(claim.runners.iter().all(|member| member.warm) && claim.short == 0, "{claim:?}");
         calls.insert(name, in_words(&counted));
     }
+    let (of_team, counted) = world(1).await?;
+    let team = Caller::Team(Owner::parse("web")?);
+    let claim = of_team.provision_as(&team, "gh-1", 1).await?;
+    ensure!(claim.runners.iter().all(|member| member.warm) && claim.short == 0, "{claim:?}");
+    calls.insert("a warm claim of 1 by a team", in_words(&counted));
     let (world, counted) = world(0).await?;
     let claim = world.provision("gh-1", 1).await?;
     calls.insert("a cold provision of 1", in_words(&counted));

@@ -16,6 +16,7 @@ BEYOND_A_SCHEMA = re.compile(
             r"is not part of this (control plane|version)",
             r"has no credentials for",
             r"there is no such resource class",
+            r"^teams: (there is no team|names )",
             # Of the pool that is named.
             r"^count is \d+; pool",
             r"^max_runtime_minutes must be from 1 to pool",

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use motorpool_domain::Owner;
+use motorpool_domain::claim::TeamLimits;
 use motorpool_domain::pool::BackendKind;
 
 use super::Check;
@@ -31,8 +33,19 @@ pub(super) fn look(path: &Path) -> Vec<Check> {
         Some(Check::warn(format!("pool {name}: {}", limits.short_grace(file.refresh)?), ""))
     }));
     checks.extend(local_jobs::look(&file, Powers::here()));
+    checks.extend(file.team_limits.iter().map(|(team, limits)| Check::ok(told(team, limits))));
     checks.extend(credentials(&file.ci));
     checks
+}
+
+fn told(team: &Owner, limits: &TeamLimits) -> String {
+    let TeamLimits { max_open_claims, max_slots, max_requests_at_once } = limits;
+    let slots = max_slots.map_or_else(|| "all slots".to_owned(), |slots| some(slots, "slot"));
+    format!(
+        "team {team} may have {}, {slots}, and {} at once",
+        some(*max_open_claims, "open claim"),
+        some(*max_requests_at_once, "request")
+    )
 }
 
 /// The feature is there, or the file would not have been sound. Credentials are looked for by the AWS SDK itself, in more places than

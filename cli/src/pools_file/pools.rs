@@ -1,11 +1,11 @@
 //! One pool of the pools file: its settings, its size by resource class, and what this binary or this file lacks for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use motorpool_domain::PoolName;
 use motorpool_domain::ci::CiSystem;
 use motorpool_domain::pool::{BackendKind, Dispatch, Rules};
 use motorpool_domain::spec::Spec;
+use motorpool_domain::{Owner, PoolName};
 use motorpool_wire::pool_settings::PoolSettings;
 use toml::de::DeTable;
 
@@ -20,6 +20,14 @@ pub(super) struct Systems {
     pub(super) gitlab: bool,
 }
 
+/// What the rest of the file has for a pool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub(super) classes: &'a BTreeMap<String, Spec>,
+    pub(super) systems: Systems,
+    pub(super) teams: &'a BTreeSet<Owner>,
+}
+
 pub(super) fn entries<'t, 'i>(root: &'t DeTable<'i>, problems: &mut Problems<'_>) -> Vec<Entry<'t, 'i>> {
     strict::entry(root, "pools")
         .map(|entry| strict::named(&entry, "[pools.small]", problems))
@@ -29,10 +37,10 @@ pub(super) fn entries<'t, 'i>(root: &'t DeTable<'i>, problems: &mut Problems<'_>
 /// For a server that is this very binary with this very file.
 pub(super) fn for_serve(
     pool: &Entry<'_, '_>,
-    classes: &BTreeMap<String, Spec>,
-    systems: Systems,
+    given: &Given<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<(PoolName, Rules)> {
+    let Given { classes, systems, teams } = given;
     let (name, settings) = settings(pool, classes, problems)?;
     let before = problems.count();
     if let Some(why) = not_built(settings.backend) {
@@ -52,6 +60,10 @@ pub(super) fn for_serve(
                 format!("needs credentials for {system}, and the file has no table [{system}] at its top");
             problems.add(pool.line_of(&["ci"]), &pool.key.then("ci"), &why);
         }
+    }
+    for unknown in settings.teams.iter().flatten().filter(|team| !teams.contains(*team)) {
+        let why = format!("there is no team {unknown}: the file has no table [teams.{unknown}]");
+        problems.add(pool.line_of(&["teams"]), &pool.key.then("teams"), &why);
     }
     if problems.count() > before {
         return None;

@@ -23,6 +23,12 @@ impl<'t, 'i> Entry<'t, 'i> {
         entry_under(self.value.get_ref().as_table()?, name, &self.key)
     }
 
+    /// The keys of this table; none, if it is no table.
+    pub(super) fn names(&self) -> Vec<&'t str> {
+        let table = self.value.get_ref().as_table();
+        table.into_iter().flat_map(|table| table.keys()).map(|key| key.get_ref().as_ref()).collect()
+    }
+
     /// The last of `keys` that this table has.
     pub(super) fn last_of(&self, keys: &[&'t str]) -> Option<&'t str> {
         let table = self.value.get_ref().as_table()?;

@@ -1,8 +1,9 @@
-//! The teams of the pools file, each with the hashes of its tokens.
+//! The teams of the pools file, each with the hashes of its tokens and its limits.
 
 use std::collections::BTreeMap;
 
 use motorpool_domain::Owner;
+use motorpool_domain::claim::{NamedLimits, TeamLimits};
 use motorpool_http::auth::sha256_from_hex;
 use serde::Deserialize;
 use toml::Spanned;
@@ -10,16 +11,30 @@ use toml::Spanned;
 use super::problem::Problems;
 use super::strict::{self, Entry};
 
-pub(super) fn read(entry: &Entry<'_, '_>, problems: &mut Problems<'_>) -> BTreeMap<Owner, Vec<[u8; 32]>> {
-    let mut tokens_of = TokensOf::new();
-    let teams = strict::named(entry, "[teams.web]", problems);
-    teams.iter().filter_map(|team| one_team(team, &mut tokens_of, problems)).collect()
+#[derive(Debug, Default)]
+pub(super) struct Teams {
+    pub(super) tokens: BTreeMap<Owner, Vec<[u8; 32]>>,
+    pub(super) limits: BTreeMap<Owner, TeamLimits>,
+}
+
+pub(super) fn read(entry: &Entry<'_, '_>, problems: &mut Problems<'_>) -> Teams {
+    let (mut tokens_of, mut teams) = (TokensOf::new(), Teams::default());
+    for team in strict::named(entry, "[teams.web]", problems) {
+        if let Some((owner, tokens, limits)) = one_team(&team, &mut tokens_of, problems) {
+            teams.tokens.insert(owner.clone(), tokens);
+            teams.limits.insert(owner, limits);
+        }
+    }
+    teams
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TeamSettings {
     token_sha256: Vec<Spanned<String>>,
+    max_open_claims: Option<u32>,
+    max_slots: Option<u32>,
+    max_requests_at_once: Option<u32>,
 }
 
 /// Each token's team. A token says who its caller is: it can't be two teams'.
@@ -29,7 +44,7 @@ fn one_team(
     team: &Entry<'_, '_>,
     tokens_of: &mut TokensOf,
     problems: &mut Problems<'_>,
-) -> Option<(Owner, Vec<[u8; 32]>)> {
+) -> Option<(Owner, Vec<[u8; 32]>, TeamLimits)> {
     let owner = match Owner::parse(team.name) {
         Ok(owner) if owner == Owner::operator() => {
             problems.add(
@@ -45,7 +60,12 @@ fn one_team(
             None
         }
     };
-    let TeamSettings { token_sha256 } = strict::table(team, problems)?;
+    let TeamSettings { token_sha256, max_open_claims, max_slots, max_requests_at_once } =
+        strict::table(team, problems)?;
+    let limits = NamedLimits { max_open_claims, max_slots, max_requests_at_once }.checked();
+    if let Err(error) = limits {
+        problems.add(team.line_of(&[error.field]), &team.key.then(error.field), error.problem());
+    }
     let mut tokens = Vec::new();
     for text in &token_sha256 {
         let mut wrong = |what: &str| problems.add(text.span().start, &team.key.then("token_sha256"), what);
@@ -59,5 +79,5 @@ fn one_team(
             None => tokens.push(sha256),
         }
     }
-    Some((owner?, tokens))
+    Some((owner?, tokens, limits.ok()?))
 }

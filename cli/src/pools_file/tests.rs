@@ -1,6 +1,7 @@
 //! Pools files that do, and those that don't, with the very words that their writers get.
 
 use super::*;
+use motorpool_domain::claim::TeamLimits;
 use motorpool_domain::pool::{BackendKind, Clean};
 
 /// As in the design, with everything else that a file can have.
@@ -13,8 +14,10 @@ large = { cpu = 4, memory_mb = 8192 }
 
 [teams.web]
 token_sha256 = ["00000000000000000000000000000000000000000000000000000000000000ff"]
+max_slots = 20
 
 [pools.small]
+teams = ["web"]
 backend = "local"                    # local | ec2 | proxmox | qemu | bare_metal
 dispatch = "claim"                   # claim | hook | lease
 clean = "cleanup"                    # replace | reset | cleanup | keep
@@ -49,7 +52,11 @@ fn the_designs_example_is_read() {
     assert_eq!(file.resource_classes["large"], Spec { cpu: 4, memory_mb: 8192 });
     let mut token = [0; 32];
     token[31] = 0xff;
-    assert_eq!(file.teams[&Owner::parse("web").unwrap()], [token]);
+    let web = Owner::parse("web").unwrap();
+    assert_eq!(file.teams[&web], [token]);
+    let limits = TeamLimits { max_slots: Some(20), ..TeamLimits::default() };
+    assert_eq!(file.team_limits[&web], limits);
+    assert_eq!(file.pools[&PoolName::parse("small").unwrap()].teams, [web]);
     let small = &file.pools[&PoolName::parse("small").unwrap()];
     assert_eq!((small.backend, small.clean, small.max), (BackendKind::Local, Clean::Cleanup, 100));
     assert_eq!(small.offer.spec, host_spec());
@@ -98,6 +105,26 @@ fn each_mistake_is_named_with_its_line_and_what_is_allowed() {
         ("[pools.small]\nmax = 1", "p:1: pools.small.backend: is missing"),
         ("\n[resource_classes]\nlarge = { cpu = 4 }", "p:3: resource_classes.large.memory_mb: is missing"),
         ("[teams.web]", "p:1: teams.web.token_sha256: is missing"),
+        (
+            "[teams.web]\ntoken_sha256 = []\nmax_slots = 0",
+            "p:3: teams.web.max_slots: must be from 1 to 100000",
+        ),
+        (
+            "[teams.web]\ntoken_sha256 = []\nmax_claims = 1",
+            "p:3: teams.web.max_claims: unknown key; did you mean max_slots?",
+        ),
+        (
+            "[teams.web]\ntoken_sha256 = []\n[pools.small]\nbackend = \"local\"\nteams = [\"web\", \"ops\"]",
+            "p:5: pools.small.teams: there is no team ops: the file has no table [teams.ops]",
+        ),
+        (
+            "[pools.small]\nbackend = \"local\"\nteams = []",
+            "p:3: pools.small.teams: must name a team; without it, all may use the pool",
+        ),
+        (
+            "[teams.web]\ntoken_sha256 = []\n[pools.small]\nbackend = \"local\"\nteams = [\"web\", \"web\"]",
+            "p:5: pools.small.teams: names web twice; leave one out",
+        ),
         // Values of the wrong kind.
         (
             "refresh_seconds = \"30\"",

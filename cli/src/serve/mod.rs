@@ -98,6 +98,7 @@ fn settings(file: &PoolsFile) -> Settings {
         sweep: file.sweep,
         resource_classes: file.resource_classes.clone(),
         host: pools_file::host_spec(),
+        teams: file.team_limits.clone(),
     }
 }
 

@@ -90,13 +90,14 @@ fn list(claims: &[ClaimView], all: bool, now: Timestamp) -> String {
         vec![
             claim.claim.to_string(),
             claim.workflow.to_string(),
+            claim.owner.to_string(),
             claim.pool.to_string(),
             claim.state.clone(),
             format!("{}/{}", claim.runners.len(), claim.count),
             ago(Timestamp::from_millis(claim.opened_at_ms), now),
         ]
     });
-    let mut lines = vec![table(&["CLAIM", "WORKFLOW", "POOL", "STATE", "RUNNERS", "OPENED"], rows)];
+    let mut lines = vec![table(&["CLAIM", "WORKFLOW", "OWNER", "POOL", "STATE", "RUNNERS", "OPENED"], rows)];
     // A reason is too long for a column, and most claims need none.
     let odd =
         shown.iter().filter(|claim| claim.short > 0 || ["pending", "failed"].contains(&claim.state.as_str()));
@@ -158,8 +159,8 @@ pub(super) mod tests {
         let now = Timestamp::from_millis(30_000);
         assert_eq!(
             list(&claims, false, now),
-            "CLAIM  WORKFLOW  POOL   STATE  RUNNERS  OPENED\n\
-             c-abc  gh-1      small  ready  2/3      30 s ago\n\
+            "CLAIM  WORKFLOW  OWNER     POOL   STATE  RUNNERS  OPENED\n\
+             c-abc  gh-1      operator  small  ready  2/3      30 s ago\n\
              c-abc ready: it waits for a slot\n\
              1 claim that ended: --all shows them too"
         );

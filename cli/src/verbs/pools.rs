@@ -89,6 +89,11 @@ fn one(pool: &PoolView) -> String {
         ("kept idle", Some(format!("at least {}", pool.min_idle)).filter(|_| pool.min_idle > 0)),
         ("runners", Some(if counts.is_empty() { "none".to_owned() } else { counts.join(", ") })),
         ("waiting", Some(waiting)),
+        (
+            "teams",
+            (!pool.teams.is_empty())
+                .then(|| pool.teams.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        ),
         ("registers with", pool.ci.as_ref().map(registers_with)),
         (
             "defined in",
@@ -131,6 +136,7 @@ pub(crate) mod tests {
             ci: None,
             source: "file".to_owned(),
             warnings: Vec::new(),
+            teams: Vec::new(),
         }
     }
 

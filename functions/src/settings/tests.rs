@@ -17,9 +17,9 @@ fn read(changes: &[(&'static str, Option<&str>)]) -> Result<FromEnvironment, Set
 fn what_is_not_said_has_defaults() {
     let from = read(&[]).unwrap();
     assert_eq!((from.table.as_str(), from.queue_prefix.as_str()), ("motorpool", "motorpool"));
-    let PlaneSettings { refresh, sweep, teams, resource_classes } = from.settings;
+    let PlaneSettings { refresh, sweep, teams, limits, resource_classes } = from.settings;
     assert_eq!((refresh.as_secs(), sweep.as_secs()), (30, 300));
-    assert!(teams.is_empty() && resource_classes.is_empty());
+    assert!(teams.is_empty() && limits.is_empty() && resource_classes.is_empty());
 }
 
 #[test]
@@ -41,6 +41,22 @@ fn everything_can_be_said() {
     assert_eq!(from.settings.teams, [(team.clone(), [0x0f; 32]), (team, [0xa0; 32])]);
     assert_eq!(from.settings.resource_classes["large"], Spec { cpu: 4, memory_mb: 8192 });
     assert_eq!((from.settings.refresh.as_secs(), from.settings.sweep.as_secs()), (60, 600));
+}
+
+#[test]
+fn a_team_may_have_limits_and_the_older_form_has_the_usual_ones() {
+    let hash = "0f".repeat(32);
+    let settings = format!(
+        r#"{{"teams":{{"web":{{"token_sha256":["{hash}"],"max_open_claims":50,"max_slots":20,"max_requests_at_once":8}},
+            "ops":{{"token_sha256":[]}},"old":[]}}}}"#
+    );
+    let from = read(&[("MOTORPOOL_SETTINGS", Some(&settings))]).unwrap();
+    let [web, ops, old] = ["web", "ops", "old"].map(|name| Owner::parse(name).unwrap());
+    assert_eq!(from.settings.teams, [(web.clone(), [0x0f; 32])]);
+    let limited = TeamLimits { max_open_claims: 50, max_slots: Some(20), max_requests_at_once: 8 };
+    assert_eq!(from.settings.limits[&web], limited);
+    assert_eq!(from.settings.limits[&ops], TeamLimits::default());
+    assert_eq!(from.settings.limits[&old], TeamLimits::default());
 }
 
 #[test]
@@ -67,6 +83,13 @@ fn a_mistake_is_named_with_its_variable_and_never_quoted() {
         ("MOTORPOOL_SETTINGS", Some(r#"{"sweep_seconds":86401}"#), "sweep_seconds"),
         ("MOTORPOOL_SETTINGS", Some(r#"{"teams":{"team a":[]}}"#), "whose name is none"),
         ("MOTORPOOL_SETTINGS", Some(r#"{"teams":{"operator":[]}}"#), "reserved"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"teams":{"a":{"max_slots":1}}}"#), "of another type"),
+        ("MOTORPOOL_SETTINGS", Some(r#"{"teams":{"a":{"token_sha256":[],"slots":1}}}"#), "of another type"),
+        (
+            "MOTORPOOL_SETTINGS",
+            Some(r#"{"teams":{"a":{"token_sha256":[],"max_slots":0}}}"#),
+            "max_slots must be",
+        ),
         (
             "MOTORPOOL_SETTINGS",
             Some(r#"{"teams":{"a":["a-secret-that-nobody-may-see-at-all"]}}"#),

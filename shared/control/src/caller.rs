@@ -2,6 +2,7 @@
 
 use crate::error::Refused;
 use motorpool_domain::claim::Claim;
+use motorpool_domain::pool::Pool;
 use motorpool_domain::{Actor, Owner};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,18 @@ impl Caller {
             Self::Team(owner) => Err(Refused::forbidden(
                 format!("team {owner} may not {to}"),
                 "this needs the operator's admin token",
+            )),
+        }
+    }
+
+    /// A pool may name the teams that may use it. The others are told no more of it than its name, which they have said themselves.
+    pub(crate) fn may_use(&self, pool: &Pool) -> Result<(), Refused> {
+        let owner = self.owner();
+        match pool.rules.may_be_used_by(&owner) {
+            true => Ok(()),
+            false => Err(Refused::forbidden(
+                format!("team {owner} may not use pool {}", pool.name),
+                "`motorpool pools` lists those that it may use; the operator names a pool's teams",
             )),
         }
     }

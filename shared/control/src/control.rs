@@ -10,12 +10,12 @@ use crate::ports::ledger::Ledger;
 use crate::ports::queue::Queue;
 use crate::secrets::ServerSecret;
 use crate::store::Store;
-use motorpool_domain::claim::Claim;
+use motorpool_domain::claim::{Claim, TeamLimits};
 use motorpool_domain::pool::{BackendKind, PoolRecord};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
-use motorpool_domain::{ClaimId, PoolName, RunnerId, Timestamp};
+use motorpool_domain::{ClaimId, Owner, PoolName, RunnerId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub struct Settings {
     pub resource_classes: BTreeMap<String, Spec>,
     /// The hardware of a pool that does not name its own.
     pub host: Spec,
+    /// The teams that there are. One that is not named, as where tokens are checked elsewhere, has the usual limits.
+    pub teams: BTreeMap<Owner, TeamLimits>,
 }
 
 impl Control {
@@ -92,6 +94,11 @@ impl Control {
                 },
             )
         })
+    }
+
+    /// Nothing of the operator: he makes the limits.
+    pub(crate) fn limits_of(&self, owner: &Owner) -> Option<TeamLimits> {
+        (*owner != Owner::operator()).then(|| self.settings.teams.get(owner).copied().unwrap_or_default())
     }
 
     pub(crate) async fn pool_record(&self, name: &PoolName) -> Result<PoolRecord, Refused> {

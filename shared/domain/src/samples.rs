@@ -30,6 +30,7 @@ pub fn rules() -> Rules {
         ci: None,
         job_env: BTreeMap::new(),
         trusted: false,
+        teams: Vec::new(),
     }
 }
 

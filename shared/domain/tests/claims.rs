@@ -3,11 +3,10 @@
 mod samples;
 
 use motorpool_domain::claim::{
-    Ask, Assessment, Claim, ClaimState, Member, MemberSeen, Opening, Progress, Wish, assess, decide_opening,
-    is_its_turn, lacked_before, left_over, progress, why,
+    Ask, Assessment, ClaimState, Member, MemberSeen, Opening, Progress, Wish, assess, decide_opening,
+    left_over, progress, why,
 };
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState, StateName};
-use motorpool_domain::spec::Usage;
 use motorpool_domain::{Epoch, Threshold};
 use samples::{NOW, claim, claim_id, in_state};
 use std::time::Duration;
@@ -126,37 +125,6 @@ fn why_says_how_far_it_is_and_what_is_missing() {
     pending.waits_for = Some("pool small is at its maximum".to_owned());
     assert_eq!(why(&pending, &seen), "1 of 3 ready; 1 on the way; pool small is at its maximum");
     assert_eq!(why(&pending.failed("no capacity", NOW), &seen), "no capacity");
-}
-
-#[test]
-fn inv_23_who_waits_longest_takes_what_there_is_and_others_only_all_that_they_lack() {
-    let aged = |count, age: u64| Claim { opened_at: NOW.after(Duration::from_secs(age)), ..claim(count) };
-    let (oldest, middle, youngest) = (aged(3, 0), aged(2, 1), aged(1, 2));
-    let waiting = [oldest.clone(), middle.clone(), youngest.clone()];
-    for (claim, before) in [(&oldest, 0), (&middle, 3), (&youngest, 5)] {
-        assert_eq!(lacked_before(claim, &waiting, true), before);
-    }
-    for (claim, before, room, turn) in [
-        (&oldest, 0, 0, true),
-        (&oldest, 0, 1, true),
-        (&middle, 3, 4, false),
-        (&middle, 3, 5, true),
-        (&youngest, 5, 5, false),
-        (&youngest, 5, 6, true),
-        (&youngest, u32::MAX, u32::MAX, true),
-    ] {
-        assert_eq!(is_its_turn(claim, before, room), turn, "{before} lacked before, room for {room}");
-    }
-}
-
-#[test]
-fn where_runners_differ_only_a_claim_that_asks_for_the_same_comes_before() {
-    let older = claim(3);
-    let mut younger = Claim { opened_at: NOW.after(Duration::from_secs(1)), ..claim(1) };
-    assert_eq!(lacked_before(&younger, std::slice::from_ref(&older), false), 3);
-    younger.ask.want.usage = Some(Usage::Spot);
-    assert_eq!(lacked_before(&younger, std::slice::from_ref(&older), false), 0);
-    assert_eq!(lacked_before(&younger, &[older], true), 3);
 }
 
 #[test]

@@ -170,6 +170,10 @@ pub struct PoolView {
     /// What may hold, but hardly does what is meant, with how often this control plane refreshes.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// The teams that may use it, if not all may. Only the operator is told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::Owner>)]
+    pub teams: Vec<Owner>,
 }
 
 impl PoolView {

@@ -1,6 +1,7 @@
 //! A pool's settings as people write them, in `pools.toml` or `PUT /pools/{pool}`. What may hold is decided in `domain::pool`.
 
 use crate::schema;
+use motorpool_domain::Owner;
 use motorpool_domain::ci::{CiBinding, CiSystem};
 use motorpool_domain::pool::{
     Architecture, BackendKind, Clean, Commands, Dispatch, Download, Ec2Rules, Limits, RuleError, Rules,
@@ -94,6 +95,10 @@ pub struct PoolSettings {
     /// On `local` without root: whatever runs here may do what the control plane may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trusted: bool,
+
+    /// The teams that may use the pool, beside the operator; without it, all.
+    #[schema(value_type = Option<Vec<schema::Owner>>, min_items = 1)]
+    pub teams: Option<Vec<Owner>>,
 
     pub ec2: Option<Ec2Settings>,
     pub ci: Option<CiSettings>,
@@ -246,6 +251,7 @@ impl PoolSettings {
             command: span("command", self.command_minutes, self.command_seconds, defaults.command)?,
         };
         let rules = Rules {
+            teams: teams(self.teams)?,
             backend: self.backend,
             dispatch: self.dispatch,
             clean: self.clean.unwrap_or(self.backend.clean_by_default()),
@@ -275,6 +281,25 @@ impl PoolSettings {
         rules.check()?;
         Ok(rules)
     }
+}
+
+/// Nobody means a pool for no team at all.
+fn teams(named: Option<Vec<Owner>>) -> Result<Vec<Owner>, RuleError> {
+    let wrong = |problem: String| Err(RuleError { field: "teams", problem });
+    let Some(mut teams) = named else { return Ok(Vec::new()) };
+    teams.sort();
+    if teams.is_empty() {
+        return wrong("must name a team; without it, all may use the pool".to_owned());
+    }
+    if let Some(twice) =
+        teams.windows(2).find_map(|pair| (pair.first() == pair.last()).then(|| pair.first())?)
+    {
+        return wrong(format!("names {twice} twice; leave one out"));
+    }
+    if teams.contains(&Owner::operator()) {
+        return wrong("names operator, who may use every pool; leave it out".to_owned());
+    }
+    Ok(teams)
 }
 
 /// A span is given in minutes or in seconds, not both.

@@ -123,6 +123,7 @@ impl<G: Ground> Stage<G> {
                 sweep: self.sweep,
                 resource_classes: BTreeMap::new(),
                 host: Spec { cpu: 2, memory_mb: 4_096 },
+                teams: BTreeMap::new(),
             },
         })
     }

@@ -56,10 +56,12 @@ pub enum Fault {
     PoolChanged,
     /// Its maximum was set below what it had.
     PoolShrunk,
+    /// A team was given its first share of a pool while others waited.
+    FirstShareInTurn,
 }
 
 impl Fault {
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::DuplicateDelivery,
         Self::LostMessage,
         Self::CrashBeforeCall,
@@ -99,6 +101,7 @@ impl Fault {
         Self::OldTokenRefused,
         Self::PoolChanged,
         Self::PoolShrunk,
+        Self::FirstShareInTurn,
     ];
 
     /// Its number in PROOF.md, 0 for what is none, and what it is.
@@ -143,6 +146,7 @@ impl Fault {
             Self::OldTokenRefused => (0, "a renewed token refused"),
             Self::PoolChanged => (0, "a pool changed"),
             Self::PoolShrunk => (0, "a pool's max below what it has"),
+            Self::FirstShareInTurn => (0, "a team's first share while others wait"),
         }
     }
 }

@@ -37,6 +37,7 @@ pub(crate) struct Acting {
     pub(crate) task: u64,
     pub(crate) plane: usize,
     pub(crate) kind: Kind,
+    pub(crate) begun_at_ms: u64,
     /// How far that control plane's clock is ahead of the world's.
     pub(crate) ahead_ms: i64,
 }
@@ -132,7 +133,9 @@ impl Ground {
     pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
         let acting = self.acting();
         let who = || match acting {
-            Some(Acting { task, plane, kind, ahead_ms: _ }) => format!("plane-{plane} {kind:?}#{task}"),
+            Some(Acting { task, plane, kind, begun_at_ms: _, ahead_ms: _ }) => {
+                format!("plane-{plane} {kind:?}#{task}")
+            }
             None => "world".to_owned(),
         };
         held(&self.story).tell(self.now_ms(), who, what);

@@ -123,11 +123,38 @@ pub fn run_all(seeds: impl IntoIterator<Item = u64>, engine: Engine) -> (Fired, 
     (fired, None)
 }
 
+/// The same seeds in a world in which more is asked for than there is, by teams of different appetites.
+pub fn run_all_crowded(seeds: impl IntoIterator<Item = u64>) -> (Fired, Option<String>) {
+    let mut fired = Fired::default();
+    for seed in seeds {
+        let run = run_scaled(seed, Engine::Memory, scale::CROWDED, Story::default());
+        fired.add(&run.fired);
+        if run.violation.is_some() {
+            return (fired, Some(story_of_crowd(seed)));
+        }
+    }
+    (fired, None)
+}
+
+fn story_of_crowd(seed: u64) -> String {
+    let run = run_scaled(seed, Engine::Memory, scale::CROWDED, Story::listening());
+    match &run.violation {
+        Some(violation) => {
+            format!("seed {seed}, crowded: {}", story::short(violation, &run.trace, "the same test"))
+        }
+        None => format!("seed {seed}, crowded: no invariant is broken\n"),
+    }
+}
+
 fn run_telling(seed: u64, engine: Engine, story: Story) -> Run {
-    let scale: Scale = match engine {
+    let scale = match engine {
         Engine::Memory => scale::FULL,
         Engine::Embedded => scale::SMALL,
     };
+    run_scaled(seed, engine, scale, story)
+}
+
+fn run_scaled(seed: u64, engine: Engine, scale: Scale, story: Story) -> Run {
     let mut world = World::new(seed, engine, scale, story, Plot::Drawn);
     world.run();
     told(seed, &world)

@@ -65,6 +65,7 @@ impl Common {
                 sweep: self.sweep,
                 resource_classes: BTreeMap::new(),
                 host: HOST,
+                teams: BTreeMap::new(),
             },
         })
     }
@@ -145,10 +146,10 @@ impl Planes {
         }
         self.begun += 1;
         let id = self.begun;
-        self.acts(id, plane, kind);
+        let begun_at_ms = self.common.ground.now_ms();
+        self.acts(id, plane, kind, begun_at_ms);
         self.common.ground.tell(|| format!("begins: {}", call.in_words()));
         let use_case = call.begin(control);
-        let begun_at_ms = self.common.ground.now_ms();
         self.tasks.insert(id, Task { plane, kind, caller, begun_at_ms, use_case });
         self.poll(id)
     }
@@ -193,15 +194,16 @@ impl Planes {
         })
     }
 
-    fn acts(&self, task: u64, plane: usize, kind: Kind) {
+    fn acts(&self, task: u64, plane: usize, kind: Kind, begun_at_ms: u64) {
         let ground = &self.common.ground;
         let ahead_ms = ground.clocks.ahead_ms(plane, ground.now_ms());
-        ground.set_acting(Some(Acting { task, plane, kind, ahead_ms }));
+        ground.set_acting(Some(Acting { task, plane, kind, begun_at_ms, ahead_ms }));
     }
 
     fn poll(&mut self, id: u64) -> Option<Ended> {
-        let (plane, kind) = self.tasks.get(&id).map(|task| (task.plane, task.kind))?;
-        self.acts(id, plane, kind);
+        let (plane, kind, begun_at_ms) =
+            self.tasks.get(&id).map(|task| (task.plane, task.kind, task.begun_at_ms))?;
+        self.acts(id, plane, kind, begun_at_ms);
         let task = self.tasks.get_mut(&id)?;
         let ground = &self.common.ground;
         let flag = Arc::new(Flag(AtomicBool::new(true)));

@@ -18,7 +18,13 @@ pub(crate) struct Scale {
     pub(crate) max: u32,
     pub(crate) min_idle: u32,
     pub(crate) metals: u32,
+    pub(crate) appetites: &'static [Appetite],
 }
+
+/// An owner, and how many parts of all workflows are its own.
+pub(crate) type Appetite = (&'static str, usize);
+
+const SOME_TEAMS: &[Appetite] = &[("team-a", 4), ("team-b", 3), ("team-c", 1), ("operator", 2)];
 
 pub(crate) const END_MS: u64 = 120 * 60_000;
 pub(crate) const CALM_FROM_MS: u64 = 90 * 60_000;
@@ -35,6 +41,17 @@ pub(crate) const FULL: Scale = Scale {
     max: 5,
     min_idle: 2,
     metals: 3,
+    appetites: SOME_TEAMS,
+};
+
+/// More workflows than runners, most of them one team's: somebody always waits.
+pub(crate) const CROWDED: Scale = Scale {
+    works: (90, 130),
+    max: 3,
+    min_idle: 1,
+    metals: 2,
+    appetites: &[("greedy", 14), ("team-b", 3), ("team-c", 2), ("operator", 1)],
+    ..FULL
 };
 
 /// For an engine that takes a while for each call.
@@ -47,6 +64,7 @@ pub(crate) const SMALL: Scale = Scale {
     max: 4,
     min_idle: 1,
     metals: 2,
+    appetites: SOME_TEAMS,
 };
 
 pub(crate) const METAL: &str = "metal";

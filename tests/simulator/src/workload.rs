@@ -4,6 +4,7 @@
 use super::calls::{Call, Reply};
 use super::chance::Chance;
 use super::ground::Ground;
+use super::scale::Appetite;
 use super::schedule::Event;
 use motorpool_control::{Caller as Identity, RefusedKind};
 use motorpool_domain::{ClaimId, Owner, PoolName, Workflow};
@@ -55,17 +56,37 @@ enum Step {
     Done,
 }
 
+/// Whose workflow it is, by who asks for how much.
+fn identity(chance: &mut Chance, appetites: &[Appetite]) -> Option<Identity> {
+    let all: usize = appetites.iter().map(|(_, parts)| *parts).sum();
+    let mut drawn = chance.index(all);
+    for (owner, parts) in appetites {
+        match drawn.checked_sub(*parts) {
+            Some(rest) => drawn = rest,
+            None => {
+                let owner = Owner::parse(*owner).ok()?;
+                return Some(match owner == Owner::operator() {
+                    true => Identity::Operator,
+                    false => Identity::Team(owner),
+                });
+            }
+        }
+    }
+    None
+}
+
 /// After this nobody begins anything new: what was begun has the time to end.
 pub(crate) const LAST_ASK_MS: u64 = 80 * 60_000;
 
 impl Work {
-    pub(crate) fn draw(chance: &mut Chance, index: usize, pools: &[(PoolName, u32)]) -> Option<Self> {
+    pub(crate) fn draw(
+        chance: &mut Chance,
+        index: usize,
+        pools: &[(PoolName, u32)],
+        appetites: &[Appetite],
+    ) -> Option<Self> {
         let (pool, most) = chance.one_of(pools)?.clone();
-        let team = ["team-a", "team-b"].get(chance.index(2)).copied()?;
-        let identity = match chance.hits(2_000) {
-            true => Identity::Operator,
-            false => Identity::Team(Owner::parse(team).ok()?),
-        };
+        let identity = identity(chance, appetites)?;
         let idle_only = chance.hits(2_500);
         let manner = Manner {
             idle_only,

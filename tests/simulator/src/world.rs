@@ -87,8 +87,9 @@ impl World {
         let (works, first_in_the_calm) = match &plot {
             Plot::Drawn => {
                 let count = usize::try_from(chance.between(scale.works.0, scale.works.1)).unwrap_or(0);
-                let mut works: Vec<Work> =
-                    (0..count).filter_map(|index| Work::draw(&mut chance, index, &offers)).collect();
+                let mut works: Vec<Work> = (0..count)
+                    .filter_map(|index| Work::draw(&mut chance, index, &offers, scale.appetites))
+                    .collect();
                 let first_in_the_calm = works.len();
                 for (pool, most) in &offers {
                     works.extend(Work::in_the_calm(works.len(), pool, 1));

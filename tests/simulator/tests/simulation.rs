@@ -2,7 +2,7 @@
 //! the same trace; and that every fault fired. `SEED=7 cargo test -p motorpool-simulator --test simulation replay -- --nocapture` tells what one seed did.
 
 use motorpool_simulator::{
-    Crash, Engine, Fault, Fired, run_all, run_crashing, run_traced, story_of, story_of_crash,
+    Crash, Engine, Fault, Fired, run_all, run_all_crowded, run_crashing, run_traced, story_of, story_of_crash,
 };
 
 const SEEDS_A_PART: u64 = 125;
@@ -59,6 +59,28 @@ fn seeds_751_to_875() {
 #[test]
 fn seeds_876_to_1000() {
     part(7);
+}
+
+/// Invariant 34 is checked at every write in all seeds; here teams of different appetites ask for more than there is, so that somebody always waits.
+fn crowded(seeds: std::ops::RangeInclusive<u64>) {
+    let (fired, failure) = run_all_crowded(seeds);
+    assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
+    all_fired(&fired, &[Fault::FirstShareInTurn, Fault::IndexLags, Fault::RefreshRacesClaim]);
+}
+
+#[test]
+fn inv_34_crowded_seeds_1_to_100() {
+    crowded(1..=100);
+}
+
+#[test]
+fn inv_34_crowded_seeds_101_to_200() {
+    crowded(101..=200);
+}
+
+#[test]
+fn inv_34_crowded_seeds_201_to_300() {
+    crowded(201..=300);
 }
 
 /// A seed that found a bug of ours, which is planted again in `tests/planted`.

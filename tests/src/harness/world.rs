@@ -13,10 +13,11 @@ use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
 use motorpool_control::store::Store;
 use motorpool_control::{Caller, Control, Parts, ServerSecret, Settings, SweepWish};
+use motorpool_domain::claim::TeamLimits;
 use motorpool_domain::pool::{BackendKind, Rules};
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
-use motorpool_domain::{PoolName, RunnerId, Timestamp};
+use motorpool_domain::{Owner, PoolName, RunnerId, Timestamp};
 use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
 use motorpool_wire::agent::SyncAnswer;
@@ -64,6 +65,14 @@ impl World {
         Ok(Self { control, ledger, store, queue, machines, clock, agents: PlayedAgents::default() })
     }
 
+    /// The same for teams with these limits.
+    pub fn with_teams(mut self, teams: BTreeMap<Owner, TeamLimits>) -> Self {
+        let parts = self.parts();
+        let settings = Settings { teams, ..parts.settings };
+        self.control = Control::new(Parts { settings, ..parts });
+        self
+    }
+
     /// A second control plane over the same queue, machines and clock, and over a ledger with the same records.
     pub fn beside(&self, ledger: &Arc<dyn Ledger>) -> Control {
         Control::new(Parts { ledger: Arc::clone(ledger), ..self.parts() })
@@ -82,6 +91,18 @@ impl World {
         let request = json!({"workflow": workflow, "pool": POOL, "count": count});
         let request = serde_json::from_value(request)?;
         Ok(self.control.provision(&Caller::Operator, request).await?)
+    }
+
+    /// The same for a team.
+    pub async fn provision_as(&self, team: &Caller, workflow: &str, count: u32) -> Result<ClaimView> {
+        let request = serde_json::from_value(json!({"workflow": workflow, "pool": POOL, "count": count}))?;
+        Ok(self.control.provision(team, request).await?)
+    }
+
+    pub async fn release_as(&self, team: &Caller, workflow: &str) -> Result<()> {
+        let request = serde_json::from_value(json!({"workflow": workflow}))?;
+        self.control.release(team, request).await?;
+        Ok(())
     }
 
     /// The same once its runners are all there.
@@ -172,6 +193,7 @@ fn parts(
             sweep: Duration::from_secs(300),
             resource_classes: BTreeMap::new(),
             host: HOST,
+            teams: BTreeMap::new(),
         },
     }
 }

@@ -147,6 +147,7 @@ pub(crate) fn claim(state: ClaimState) -> Claim {
         opened_at: at(1_699_999_700_000),
         threshold: Some(Threshold(at(1_699_999_995_000))),
         waits_for: Some("r-abc-0 was lost: its machine is gone".to_owned()),
+        over_limit: None,
         launch_not_before: Some(at(1_699_999_960_000)),
         losses: 1,
         settling: false,
@@ -215,6 +216,7 @@ fn rules() -> Rules {
         }),
         job_env: BTreeMap::new(),
         trusted: false,
+        teams: Vec::new(),
     }
 }
 

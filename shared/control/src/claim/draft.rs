@@ -34,10 +34,9 @@ impl Draft {
 
     /// The claim gets nothing now, and its log says so from the start.
     pub(crate) fn waiting_for(&mut self, waits: &Waits) {
-        let Waits { reason, not_before } = waits;
-        self.claim = self.claim.waiting_for(Some(reason.clone()), *not_before);
+        self.claim = waits.said_by(&self.claim);
         if let Some(Unopened { entry, .. }) = &mut self.unopened {
-            entry.why = format!("{}, and waits: {reason}", entry.why);
+            entry.why = format!("{}, and waits: {}", entry.why, waits.reason);
         }
     }
 

@@ -1,10 +1,12 @@
 //! Gives a claim what it lacks: what is idle, then what is on its way for nobody, then new machines.
 
 use super::Draft;
+use super::fairness::MayGet;
 use crate::control::Control;
 use crate::error::Refused;
 use crate::ports::queue::Received;
 use motorpool_domain::Timestamp;
+use motorpool_domain::claim::{Claim, OverLimit};
 use motorpool_domain::pool::PoolRecord;
 
 /// How far a claim came when it was given what there is.
@@ -23,11 +25,39 @@ pub(crate) enum Filled {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waits {
     pub(crate) reason: String,
+    /// The limit of its team, if that is the reason.
+    pub(crate) over: Option<OverLimit>,
     pub(crate) not_before: Option<Timestamp>,
 }
 
+impl Waits {
+    pub(crate) fn new(reason: String, not_before: Option<Timestamp>) -> Self {
+        Self { reason, over: None, not_before }
+    }
+
+    pub(crate) fn for_limit(over: OverLimit, not_before: Option<Timestamp>) -> Self {
+        Self { reason: over.to_string(), over: Some(over), not_before }
+    }
+
+    /// Whether the claim says so already.
+    pub(super) fn are_said_by(&self, claim: &Claim) -> bool {
+        let Self { reason, over, not_before } = self;
+        claim.waits_for.as_ref() == Some(reason)
+            && claim.over_limit == *over
+            && claim.launch_not_before == *not_before
+    }
+
+    /// The claim that says so.
+    pub(super) fn said_by(&self, claim: &Claim) -> Claim {
+        match &self.over {
+            Some(over) => claim.held_back(over.clone()),
+            None => claim.waiting_for(Some(self.reason.clone()), self.not_before),
+        }
+    }
+}
+
 impl Control {
-    /// Gathers only if it is the claim's turn.
+    /// Gathers what the claim may get now.
     pub(super) async fn gather_in_turn(
         &self,
         record: &PoolRecord,
@@ -35,11 +65,17 @@ impl Control {
         hand: Option<Vec<Received>>,
         now: Timestamp,
     ) -> Result<Filled, Refused> {
-        let Some(reason) = self.not_its_turn(record, &draft.claim).await? else {
+        let may_get = self.may_get(record, &draft.claim).await?;
+        if let MayGet::WhatThereIs = may_get {
             return self.gather(record, draft, hand, now).await;
-        };
+        }
         self.give_back_all(&record.pool, hand.unwrap_or_default()).await?;
-        Ok(Filled::Short(Waits { reason, not_before: draft.claim.launch_not_before }))
+        match may_get {
+            MayGet::Nothing(waits) => Ok(Filled::Short(waits)),
+            MayGet::NewMachines | MayGet::WhatThereIs => {
+                Box::pin(self.launch_shortfall(record, draft, now)).await
+            }
+        }
     }
 
     /// `hand` are the notices of idle runners that were received already.

@@ -1,6 +1,7 @@
 //! Opens a claim with what it gets at once: its first runner and the claim itself are one write. A claim that can't have all at
 //! once is opened before it takes anything, so that who comes later sees it and waits behind it.
 
+use super::fairness::MayGet;
 use super::{ClaimNow, Draft, Filled, Waits};
 use crate::caller::Caller;
 use crate::control::{Control, no_pool};
@@ -8,9 +9,13 @@ use crate::error::Refused;
 use crate::ports::entropy::fresh_claim;
 use crate::store::Opened;
 use crate::tries::Tries;
-use motorpool_domain::claim::{Ask, Claim, ClaimKey, Opening, Wish, decide_opening};
+use motorpool_domain::claim::{Ask, Claim, ClaimKey, Opening, TeamLimits, Wish, decide_opening};
 use motorpool_domain::pool::PoolRecord;
-use motorpool_domain::{AuditEntry, ClaimId, Timestamp};
+use motorpool_domain::{AuditEntry, ClaimId, Owner, Timestamp};
+use std::time::Duration;
+
+/// When it is worth asking again for what a team's limit has no room for.
+const LIMIT_PAUSE: Duration = Duration::from_secs(10);
 
 impl Control {
     /// The claim that the same request had opened before, or a new one. One that asks for idle runners only is refused where there are none, and
@@ -33,8 +38,10 @@ impl Control {
                 (Opening::Same | Opening::Conflict, None) => None,
                 (Opening::New { replaces }, _) => replaces,
             };
+            caller.may_use(&record.pool)?;
             // Only now: a claim that is open already stays what it was, whatever its pool allows by now.
             let ask = self.ask(&record.pool, wish)?;
+            self.must_be_within_limits(&key.owner, ask.count).await?;
             self.must_fit(&record.pool, &ask.want, now).await?;
             let count = ask.count;
             let draft = self.draft(caller, key, &record, ask, replaces, now)?;
@@ -43,6 +50,29 @@ impl Control {
                 return Ok(opened);
             }
         }
+    }
+
+    /// Refuses one claim more than its team may have open, or one that its team could never hold. Open claims are counted from a list: those that
+    /// are opened at the same moment may exceed the limit together.
+    async fn must_be_within_limits(&self, owner: &Owner, count: u32) -> Result<(), Refused> {
+        let Some(TeamLimits { max_open_claims, max_slots, max_requests_at_once: _ }) = self.limits_of(owner)
+        else {
+            return Ok(());
+        };
+        if let Some(max_slots) = max_slots.filter(|max_slots| count > *max_slots) {
+            return Err(Refused::invalid(
+                format!("count is {count}; team {owner} may hold {max_slots} runners at once (max_slots)"),
+                "ask for fewer, or have the operator raise the team's max_slots",
+            ));
+        }
+        let open = self.store.count_open_claims(owner, max_open_claims).await?;
+        if open >= max_open_claims {
+            return Err(Refused::too_many(
+                format!("team {owner} has {open} of its {max_open_claims} open claims (max_open_claims)"),
+                LIMIT_PAUSE,
+            ));
+        }
+        Ok(())
     }
 
     fn draft(
@@ -69,9 +99,10 @@ impl Control {
         now: Timestamp,
     ) -> Result<Option<ClaimNow>, Refused> {
         let id = draft.claim.id.clone();
-        let filled = match self.not_its_turn(record, &draft.claim).await? {
-            Some(reason) => Filled::Short(Waits { reason, not_before: None }),
-            None => self.fill_draft(record, &mut draft, now).await?,
+        let filled = match self.may_get(record, &draft.claim).await? {
+            MayGet::Nothing(waits) => Filled::Short(waits),
+            MayGet::NewMachines => Box::pin(self.launch_shortfall(record, &mut draft, now)).await?,
+            MayGet::WhatThereIs => self.fill_draft(record, &mut draft, now).await?,
         };
         match filled {
             Filled::Whole => match draft.just_taken(record) {
@@ -123,7 +154,10 @@ impl Control {
             return Ok(Some(opened));
         }
         if draft.claim.ask.idle_only {
-            return Err(pool_empty(&waits.reason));
+            return Err(match &waits.over {
+                Some(over) => Refused::too_many(over.to_string(), LIMIT_PAUSE),
+                None => pool_empty(&waits.reason),
+            });
         }
         draft.waiting_for(waits);
         match self.wrote_opening(&draft).await? {

@@ -5,8 +5,7 @@ use crate::caller::Caller;
 use crate::control::Control;
 use crate::error::Refused;
 use crate::runner::runner_reason;
-use crate::store::{Listed, Page, WhichClaims};
-use motorpool_domain::claim::Claim;
+use crate::store::{Page, WhichClaims};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::{ClaimId, PoolName, RunnerId, Timestamp};
@@ -45,9 +44,11 @@ impl Control {
     ) -> Result<ClaimsPage, Refused> {
         let pool_record = self.pool_record(pool).await?;
         let now = self.now();
-        let listed = self.own_claims(caller, pool, page).await?;
-        let seen: Vec<Claim> =
-            listed.items.into_iter().filter(|claim| caller.may_see(claim).is_ok()).collect();
+        let listed = match caller {
+            Caller::Operator => self.store.list_claims(pool, WhichClaims::All, page).await?,
+            Caller::Team(owner) => self.store.list_team_claims(owner, pool, page).await?,
+        };
+        let seen = listed.items;
         // All their runners in one read: a page may be long.
         let ids: Vec<RunnerId> =
             seen.iter().flat_map(|claim| &claim.members).map(|member| member.runner.clone()).collect();
@@ -60,25 +61,6 @@ impl Control {
             })
             .collect();
         Ok(ClaimsPage { claims, next: listed.next })
-    }
-
-    /// A page that ends with a claim of the caller's own, if it has any: where it ended is told, and must name no other's.
-    async fn own_claims(
-        &self,
-        caller: &Caller,
-        pool: &PoolName,
-        mut page: Page,
-    ) -> Result<Listed<Claim>, Refused> {
-        loop {
-            let listed = self.store.list_claims(pool, WhichClaims::All, page.clone()).await?;
-            let own = listed.items.iter().rposition(|claim| caller.may_see(claim).is_ok());
-            match (own, &listed.next) {
-                (_, None) => return Ok(listed),
-                (Some(last), Some(_)) if last + 1 == listed.items.len() => return Ok(listed),
-                (Some(last), Some(_)) => page.at_most = u32::try_from(last + 1).unwrap_or(page.at_most),
-                (None, Some(after)) => page.after = Some(after.clone()),
-            }
-        }
     }
 
     pub async fn why(&self, caller: &Caller, claim: &ClaimId) -> Result<WhyView, Refused> {

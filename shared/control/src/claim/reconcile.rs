@@ -5,14 +5,14 @@ use super::{Draft, Filled, Waits};
 use crate::control::Control;
 use crate::error::Refused;
 use crate::runner::{ABREAST, Applied};
-use crate::store::{ClaimWrite, Found, Page, WhichClaims, Written};
+use crate::store::{ClaimWrite, Found, Written};
 use futures_util::StreamExt;
 use motorpool_domain::audit::cut;
 use motorpool_domain::claim::{Assessment, Claim, Member, MemberSeen, Progress, assess, progress};
 use motorpool_domain::pool::{Pool, PoolRecord};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerState};
-use motorpool_domain::{Actor, AuditEntry, ClaimId, PoolName, Threshold, Timestamp};
+use motorpool_domain::{Actor, AuditEntry, ClaimId, Owner, PoolName, Threshold, Timestamp};
 
 /// A claim as it is now, with its members' records and its pool.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ impl ClaimNow {
 
 /// How often a claim that others change meanwhile is taken up anew.
 const ATTEMPTS: usize = 16;
-/// How many waiting claims are offered a runner that became free: the oldest may not fit it.
-const OFFERED: u32 = 3;
+/// How many waiting claims are offered a runner that became free: the first may not fit it.
+const OFFERED: usize = 3;
 
 enum Step {
     /// It gets no further, and is so now.
@@ -91,11 +91,21 @@ impl Control {
         Ok(ClaimNow { claim, members, pool })
     }
 
-    /// A runner or a slot became free: the oldest claims that lack one are first.
+    /// A runner or a slot became free: those whose turn is next are offered it.
     pub(crate) async fn offer_to_waiting(&self, pool: &PoolName, now: Timestamp) -> Result<(), Refused> {
-        let short = self.store.list_claims(pool, WhichClaims::Short, Page::first(OFFERED)).await?;
-        for claim in short.items {
-            self.reconcile(&claim.id, now).await?;
+        for claim in self.next_in_turn(pool, OFFERED).await? {
+            self.reconcile(&claim, now).await?;
+        }
+        Ok(())
+    }
+
+    /// An owner holds fewer runners than before: claims of its own that waited for that, and for nothing else, are looked at.
+    pub(super) async fn offer_to_held_back(&self, owner: &Owner, now: Timestamp) -> Result<(), Refused> {
+        if self.limits_of(owner).and_then(|limits| limits.max_slots).is_none() {
+            return Ok(());
+        }
+        for claim in self.store.held_back(owner).await?.into_iter().take(OFFERED) {
+            self.reconcile_claim(claim, now).await?;
         }
         Ok(())
     }
@@ -221,12 +231,11 @@ impl Control {
         waits: &Waits,
         now: Timestamp,
     ) -> Result<Option<Claim>, Refused> {
-        let Waits { reason, not_before } = waits;
-        if claim.waits_for.as_deref() == Some(reason) && claim.launch_not_before == *not_before {
+        if waits.are_said_by(claim) {
             return Ok(Some(claim.clone()));
         }
-        let after = claim.waiting_for(Some(reason.clone()), *not_before);
-        let wrote = self.wrote_claim(claim, &after, "waits", reason, now).await?;
+        let after = waits.said_by(claim);
+        let wrote = self.wrote_claim(claim, &after, "waits", &waits.reason, now).await?;
         Ok(wrote.then_some(after))
     }
 

@@ -34,6 +34,9 @@ impl Control {
             // Who waited behind it may be next.
             self.offer_to_waiting(pool, now).await?;
         }
+        if !released.is_empty() {
+            self.offer_to_held_back(&owner, now).await?;
+        }
         let also = released.iter().skip(1).map(|other| other.claim.id.clone()).collect();
         let first = match (released.into_iter().next(), ended.into_iter().next()) {
             (Some(first), _) => first,

@@ -83,7 +83,7 @@ impl Control {
         Ok(match (lost, draft.claim.short()) {
             (true, _) => Filled::ClaimLost,
             (false, 0) => Filled::Whole,
-            (false, _) => Filled::Short(Waits { reason, not_before: draft.claim.launch_not_before }),
+            (false, _) => Filled::Short(Waits::new(reason, draft.claim.launch_not_before)),
         })
     }
 

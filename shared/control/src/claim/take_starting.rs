@@ -45,7 +45,7 @@ impl Control {
             return Ok(Filled::Whole);
         }
         let reason = format!("no machine of pool {} is on its way for nobody", pool.name);
-        Ok(Filled::Short(Waits { reason, not_before: draft.claim.launch_not_before }))
+        Ok(Filled::Short(Waits::new(reason, draft.claim.launch_not_before)))
     }
 
     /// Whether a claim that waits at the pool's maximum could get one.

@@ -70,10 +70,10 @@ impl Control {
             Err(LaunchError::Refused(why)) => {
                 tracing::warn!(target: "alert", pool = %pool.name, launch = %first.launch, why, "the provider refused a launch");
                 self.give_up(pool, runners, &why).await?;
-                Ok(Called::Over(Launched::Short(Waits {
-                    reason: why,
-                    not_before: Some(now.after(pool.rules.limits.heartbeat)),
-                })))
+                Ok(Called::Over(Launched::Short(Waits::new(
+                    why,
+                    Some(now.after(pool.rules.limits.heartbeat)),
+                ))))
             }
             Err(error @ LaunchError::Throttled(_)) => {
                 tracing::warn!(pool = %pool.name, launch = %first.launch, error = chain(&error), "a launch must wait; refresh asks again");

@@ -77,11 +77,11 @@ impl Control {
                 },
                 Choice::Wait { until, why } => {
                     self.give_up(pool, &rest, &why).await?;
-                    return Ok(Launched::Short(Waits { reason: why, not_before: Some(until) }));
+                    return Ok(Launched::Short(Waits::new(why, Some(until))));
                 }
                 Choice::NoneFits { why } => {
                     self.give_up(pool, &rest, &why).await?;
-                    return Ok(Launched::Short(Waits { reason: why, not_before: Some(shortage.until) }));
+                    return Ok(Launched::Short(Waits::new(why, Some(shortage.until))));
                 }
             }
         }

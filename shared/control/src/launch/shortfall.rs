@@ -17,7 +17,7 @@ impl Control {
         draft: &mut Draft,
         now: Timestamp,
     ) -> Result<Filled, Refused> {
-        let short = |reason, not_before| Ok(Filled::Short(Waits { reason, not_before }));
+        let short = |reason, not_before| Ok(Filled::Short(Waits::new(reason, not_before)));
         let want = draft.claim.ask.want.clone();
         let mut record = record.clone();
         while draft.claim.short() > 0 {

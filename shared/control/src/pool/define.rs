@@ -83,15 +83,19 @@ impl Control {
         Ok(view)
     }
 
-    pub async fn view_pool(&self, _: &Caller, pool: &PoolName) -> Result<PoolView, Refused> {
+    pub async fn view_pool(&self, caller: &Caller, pool: &PoolName) -> Result<PoolView, Refused> {
         let record = self.pool_record(pool).await?;
-        self.pool_view(&record).await
+        caller.may_use(&record.pool)?;
+        self.pool_view(caller, &record).await
     }
 
-    pub async fn list_pools(&self, _: &Caller) -> Result<PoolsPage, Refused> {
+    /// Those that the caller may use.
+    pub async fn list_pools(&self, caller: &Caller) -> Result<PoolsPage, Refused> {
         let mut pools = Vec::new();
         for record in self.store.pools().await? {
-            pools.push(self.pool_view(&record).await?);
+            if caller.may_use(&record.pool).is_ok() {
+                pools.push(self.pool_view(caller, &record).await?);
+            }
         }
         Ok(PoolsPage { pools })
     }
@@ -205,6 +209,12 @@ impl Control {
         let rules = settings
             .rules(self.settings.host)
             .map_err(|error| Refused::invalid(error.to_string(), "correct the pool's settings"))?;
+        if let Some(unknown) = rules.teams.iter().find(|team| !self.settings.teams.contains_key(*team)) {
+            return Err(Refused::invalid(
+                format!("teams: there is no team {unknown}"),
+                "a team is a table [teams.NAME] in the settings of the control plane",
+            ));
+        }
         self.must_be_supported(&rules)?;
         Ok(rules)
     }

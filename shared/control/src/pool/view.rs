@@ -1,5 +1,6 @@
 //! A pool as the API shows it. Nothing is decided here.
 
+use crate::caller::Caller;
 use crate::control::Control;
 use crate::error::Refused;
 use motorpool_domain::pool::{PoolRecord, Source};
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 const COUNTED: u32 = 1_000;
 
 impl Control {
-    pub(super) async fn pool_view(&self, record: &PoolRecord) -> Result<PoolView, Refused> {
+    pub(super) async fn pool_view(&self, caller: &Caller, record: &PoolRecord) -> Result<PoolView, Refused> {
         let PoolRecord { pool, used, rev: _ } = record;
         let mut counts = BTreeMap::new();
         for state in StateName::ALL.into_iter().filter(|state| state.live()) {
@@ -36,6 +37,11 @@ impl Control {
             }
             .to_owned(),
             warnings: self.warnings(&pool.rules),
+            // Which other teams there are is the operator's to know.
+            teams: match caller {
+                Caller::Operator => pool.rules.teams.clone(),
+                Caller::Team(_) => Vec::new(),
+            },
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The due pass: its cost follows what is due, not how much there is.
 
+use super::budget::Due;
 use super::find;
 use crate::control::Control;
 use crate::error::{Refused, chain};
@@ -7,49 +8,23 @@ use crate::runner::Applied;
 use crate::store::{Page, WhichClaims};
 use futures_util::{StreamExt, future, stream};
 use motorpool_domain::brake::Heartbeats;
-use motorpool_domain::claim::CLAIM;
+use motorpool_domain::claim::Claim;
 use motorpool_domain::pool::{Pool, PoolRecord, Surplus};
-use motorpool_domain::record::{Key, Path};
 use motorpool_domain::runner::{
-    DueFor, Look, Presence, RUNNER, Runner, RunnerEvent, StateName, call_of, due_for, is_silent_while_idle,
+    DueFor, Look, Presence, Runner, RunnerEvent, StateName, call_of, due_for, is_silent_while_idle,
     next_look, outlives_silence, overdue,
 };
-use motorpool_domain::{Actor, ClaimId, LaunchId, PoolName, RunnerId, Timestamp};
+use motorpool_domain::{Actor, LaunchId, PoolName, RunnerId, Timestamp};
 use motorpool_wire::api::RefreshReport;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What one pass looks at; the rest is due in the next.
-const AT_MOST: u32 = 1_000;
 /// How many waiting claims of a pool one pass brings further, oldest first.
 const WAITING: u32 = 200;
+/// And of those whose turn is next, if there is room.
+const IN_TURN: usize = 50;
 
 /// How many records are treated at the same time: one whose provider is slow must not keep the others waiting.
 const ABREAST: usize = 16;
-
-/// What is due, by its kind.
-#[derive(Debug, Default)]
-struct Due {
-    runners: Vec<RunnerId>,
-    claims: Vec<ClaimId>,
-}
-
-impl Due {
-    fn sorted(paths: &[Path]) -> Self {
-        let mut due = Self::default();
-        for path in paths {
-            let Path { key: Key { kind, id }, child } = path;
-            match (kind, child, RunnerId::parse(id), ClaimId::parse(id)) {
-                (kind, None, Ok(runner), _) if *kind == RUNNER => due.runners.push(runner),
-                (kind, None, _, Ok(claim)) if *kind == CLAIM => due.claims.push(claim),
-                // Of a newer version, perhaps.
-                (_, _, _, _) => {
-                    tracing::warn!(target: "alert", %path, "something is due that this version does not know, and is left as it is");
-                }
-            }
-        }
-        due
-    }
-}
 
 impl Control {
     /// Claims and runners side by side.
@@ -59,17 +34,17 @@ impl Control {
         listening_since: Timestamp,
         report: &mut RefreshReport,
     ) -> Result<(), Refused> {
-        let paths = self.store.due(self.now(), AT_MOST).await?;
-        report.examined += u32::try_from(paths.len()).unwrap_or(u32::MAX);
-        let Due { runners, claims } = Due::sorted(&paths);
-        let claims = Box::pin(self.due_claims(&claims));
-        let runners = Box::pin(self.due_runners(pools, &runners, listening_since, report));
+        let Due { runners, claims } = self.what_is_due().await?;
+        report.examined += u32::try_from(runners.len() + claims.len()).unwrap_or(u32::MAX);
+        let claims = Box::pin(self.due_claims(claims));
+        let runners = Box::pin(self.due_runners(pools, runners, listening_since, report));
         future::join(claims, runners).await.1
     }
 
-    async fn due_claims(&self, claims: &[ClaimId]) {
-        let reconciled = claims.iter().map(|id| async move {
-            self.heal(&format!("claim {id}"), self.reconcile(id, self.now()).await.map(|_| ()));
+    async fn due_claims(&self, claims: Vec<Claim>) {
+        let reconciled = claims.into_iter().map(|claim| async move {
+            let subject = format!("claim {}", claim.id);
+            self.heal(&subject, self.reconcile_claim(claim, self.now()).await.map(|_| ()));
         });
         // Collected, since a stream of closures' futures is not known to be `Send`.
         let reconciled: Vec<_> = reconciled.collect();
@@ -79,12 +54,11 @@ impl Control {
     async fn due_runners(
         &self,
         pools: &[PoolRecord],
-        ids: &[RunnerId],
+        runners: Vec<Runner>,
         listening_since: Timestamp,
         report: &mut RefreshReport,
     ) -> Result<(), Refused> {
         let now = self.now();
-        let runners: Vec<Runner> = self.store.runners(ids).await?.into_iter().flatten().collect();
         let judged: Vec<(Runner, DueFor)> = runners
             .into_iter()
             .filter_map(|runner| {
@@ -154,7 +128,7 @@ impl Control {
         (runner.id, outcome)
     }
 
-    /// Claims that wait are brought further, those that wait longest first.
+    /// Claims that wait are brought further: those whose turn is next, then those that wait longest.
     pub(super) async fn reconcile_waiting(&self, record: &PoolRecord) -> Result<(), Refused> {
         let waiting =
             self.store.list_claims(&record.pool.name, WhichClaims::Waiting, Page::first(WAITING)).await?;
@@ -162,12 +136,20 @@ impl Control {
             return Ok(());
         }
         let pool = &record.pool;
-        let used = self.pool_record(&pool.name).await?.used;
-        let idle = self.store.count_runners(&pool.name, StateName::Idle, 1).await?;
-        let room = idle > 0 || pool.free_slots(used) > 0 || self.has_one_starting(pool, self.now()).await?;
-        for claim in waiting.items.iter().filter(|claim| room || !claim.waits_for_room_only()) {
-            let outcome = self.reconcile(&claim.id, self.now()).await;
-            self.heal(&format!("claim {}", claim.id), outcome.map(|_| ()));
+        let room = self.has_room(pool).await?;
+        let mut claims = match room {
+            true => self.next_in_turn(&pool.name, IN_TURN).await?,
+            false => Vec::new(),
+        };
+        let oldest = waiting.items.into_iter().filter(|claim| room || !claim.waits_for_room_only());
+        for claim in oldest {
+            if !claims.contains(&claim.id) {
+                claims.push(claim.id);
+            }
+        }
+        for claim in claims {
+            let outcome = self.reconcile(&claim, self.now()).await;
+            self.heal(&format!("claim {claim}"), outcome.map(|_| ()));
         }
         Ok(())
     }

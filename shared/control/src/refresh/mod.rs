@@ -1,5 +1,6 @@
 //! `refresh`: finds what is due and decides; with the sweep, it alone heals everything. Safe to run at any time, by anybody, at once.
 
+mod budget;
 mod due;
 mod sweep;
 mod top_up;

@@ -121,9 +121,11 @@ impl Control {
 
     async fn sweep_claims(&self, pool: &Pool) -> Result<(), Refused> {
         let mut page = Page::first(PAGE);
+        let room = self.has_room(pool).await?;
         loop {
             let listed = self.store.list_claims(&pool.name, WhichClaims::Open, page).await?;
-            for claim in &listed.items {
+            // Thousands may wait for room alone: there is nothing about them that nobody has seen.
+            for claim in listed.items.iter().filter(|claim| room || !claim.waits_for_room_only()) {
                 self.heal(
                     &format!("claim {}", claim.id),
                     self.reconcile(&claim.id, self.now()).await.map(|_| ()),

@@ -2,7 +2,7 @@
 
 use super::listing::{self, Listed, Page};
 use super::{Store, Written, log, read, read_or_skip, row};
-use crate::ports::ledger::{Children, LedgerError, Order, Placed};
+use crate::ports::ledger::{Children, LedgerError, Order, Placed, Span};
 use crate::ports::tx::{Op, Tx};
 use motorpool_domain::claim::{Claim, ClaimKey, ClaimName};
 use motorpool_domain::record::{Key, Path, Record};
@@ -49,6 +49,12 @@ impl Store {
         self.one(Key::from(id).into()).await
     }
 
+    /// In the order asked for.
+    pub async fn claims(&self, ids: &[ClaimId]) -> Result<Vec<Option<Claim>>, LedgerError> {
+        let paths: Vec<Path> = ids.iter().map(|id| Key::from(id).into()).collect();
+        self.many(&paths).await
+    }
+
     /// The latest claim with this key.
     pub async fn claim_by_key(&self, key: &ClaimKey) -> Result<Option<Claim>, LedgerError> {
         let Some(ClaimName { claim, .. }) = self.one(ClaimName::path_of(key)).await? else { return Ok(None) };
@@ -83,16 +89,31 @@ impl Store {
         which: WhichClaims,
         page: Page,
     ) -> Result<Listed<Claim>, LedgerError> {
+        let spans = listing::claim_spans(pool, which, &page)?;
+        let Listed { items, next } = self.merged(spans, &page, listing::claim_position_at).await?;
+        let found = items.iter().filter_map(|placed| placed.row.as_ref());
+        // The index is late: what has moved on since is not what was asked for.
+        let asked_for = found.filter_map(read_or_skip::<Claim>).filter(|claim| which.has(claim));
+        Ok(Listed { items: asked_for.collect(), next })
+    }
+
+    /// One page of several stretches, one after the other, those that stand together merged by `position`.
+    pub(super) async fn merged(
+        &self,
+        spans: Vec<Vec<Span>>,
+        page: &Page,
+        position: impl Fn(&str) -> String,
+    ) -> Result<Listed<Placed>, LedgerError> {
         let mut all: Vec<InListing> = Vec::new();
-        for together in listing::claim_spans(pool, which, &page)? {
-            let missing = listing::to_read(&page).saturating_sub(all.len());
+        for together in spans {
+            let missing = listing::to_read(page).saturating_sub(all.len());
             if missing == 0 {
                 break;
             }
             let mut merged = Vec::new();
             for span in together {
                 for placed in self.ledger.list(&span, missing).await? {
-                    merged.push(InListing { position: listing::claim_position_at(&placed.sort), placed });
+                    merged.push(InListing { position: position(&placed.sort), placed });
                 }
             }
             merged.sort_by(|a, b| a.position.cmp(&b.position));
@@ -100,11 +121,8 @@ impl Store {
             merged.dedup_by(|later, earlier| later.placed.path == earlier.placed.path);
             all.extend(merged);
         }
-        let Listed { items, next } = listing::cut(all, &page, |claim| claim.position.clone());
-        let found = items.iter().filter_map(|claim| claim.placed.row.as_ref());
-        // The index is late: what has moved on since is not what was asked for.
-        let asked_for = found.filter_map(read_or_skip::<Claim>).filter(|claim| which.has(claim));
-        Ok(Listed { items: asked_for.collect(), next })
+        let Listed { items, next } = listing::cut(all, page, |claim| claim.position.clone());
+        Ok(Listed { items: items.into_iter().map(|claim| claim.placed).collect(), next })
     }
 }
 

@@ -5,9 +5,12 @@ use super::log::LOG;
 use crate::ports::ledger::{LedgerError, Span};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use motorpool_domain::claim::{OPEN, SHORT, STARTING, ended_claims, open_claims};
+use motorpool_domain::claim::{
+    ENDED, HOLDING, LACKING, OPEN, SHORT, STARTING, WAITING, ended_claims, open_claims, team_claims,
+    waiting_claims,
+};
 use motorpool_domain::runner::{FOR_NOBODY, StateName, ended_runners, live_runners, state_prefix};
-use motorpool_domain::{ClaimId, PoolName, RunnerId};
+use motorpool_domain::{ClaimId, Owner, PoolName, RunnerId};
 
 /// How much of a listing, and from where on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +35,6 @@ pub struct Listed<T> {
 /// What comes before and after every character of an id.
 const BEFORE_ALL: &str = "!";
 const AFTER_ALL: &str = "~";
-const ENDED: &str = "ended#";
 
 pub(super) fn whole(list: &str) -> Span {
     span(list.to_owned(), "", None)
@@ -81,15 +83,7 @@ pub(super) fn claim_spans(
     page: &Page,
 ) -> Result<Vec<Vec<Span>>, LedgerError> {
     let after = decode(page)?;
-    let (in_open, in_ended) = match after.as_deref() {
-        None => (None, None),
-        Some(text) => match (text.strip_prefix(OPEN), text.strip_prefix(ENDED)) {
-            (None, None) => return Err(bad(page)),
-            (in_open, in_ended) => {
-                (checked(in_open, page, is_claim_age)?, checked(in_ended, page, is_claim_age)?)
-            }
-        },
-    };
+    let (in_open, in_ended) = claim_position(after.as_deref(), page)?;
     let [short, starting, open] =
         [SHORT, STARTING, OPEN].map(|prefix| span(open_claims(pool), prefix, in_open));
     let ended = span(ended_claims(pool), "", in_ended);
@@ -100,6 +94,69 @@ pub(super) fn claim_spans(
         WhichClaims::Short | WhichClaims::Waiting | WhichClaims::Open => Err(bad(page)),
         WhichClaims::All if in_ended.is_none() => Ok(vec![vec![short, starting, open], vec![ended]]),
         WhichClaims::All => Ok(vec![vec![ended]]),
+    }
+}
+
+/// The same of the claims that one owner has on the pool, all of them.
+pub(super) fn team_spans(owner: &Owner, pool: &PoolName, page: &Page) -> Result<Vec<Vec<Span>>, LedgerError> {
+    let after = decode(page)?;
+    let (in_open, in_ended) = claim_position(after.as_deref(), page)?;
+    let of = |prefix: &str, position| span(team_claims(owner), &format!("{prefix}{pool}#"), position);
+    let ended = vec![of(ENDED, in_ended)];
+    Ok(match in_ended {
+        None => vec![vec![of(HOLDING, in_open), of(LACKING, in_open)], ended],
+        Some(_) => vec![ended],
+    })
+}
+
+/// The claims of an owner that hold a runner: of one pool, or of all.
+pub(super) fn holding_span(owner: &Owner, pool: Option<&PoolName>) -> Span {
+    let prefix = pool.map_or_else(|| HOLDING.to_owned(), |pool| format!("{HOLDING}{pool}#"));
+    span(team_claims(owner), &prefix, None)
+}
+
+/// The open claims of an owner that hold no runner.
+pub(super) fn lacking_span(owner: &Owner) -> Span {
+    span(team_claims(owner), LACKING, None)
+}
+
+/// Every open claim of an owner: those that hold a runner, and right behind them those that hold none.
+pub(super) fn open_span(owner: &Owner) -> Span {
+    Span { list: team_claims(owner), low: HOLDING.to_owned(), high: format!("{LACKING}{AFTER_ALL}") }
+}
+
+/// Those who wait at a pool, from `sort` on.
+pub(super) fn waiting_span(pool: &PoolName, low: String) -> Span {
+    Span { list: waiting_claims(pool), low, high: format!("{WAITING}{AFTER_ALL}") }
+}
+
+/// What the places of all of a team's claims begin with, of which one was found at `sort` of those who wait.
+pub(super) fn its_team(sort: &str) -> Option<String> {
+    let (owner, _) = sort.strip_prefix(WAITING)?.split_once('#')?;
+    Some(format!("{WAITING}{owner}#"))
+}
+
+/// The next place after this one.
+pub(super) fn behind(sort: &str) -> String {
+    format!("{sort}{BEFORE_ALL}")
+}
+
+/// The next place after all that begin so.
+pub(super) fn behind_all(prefix: &str) -> String {
+    format!("{prefix}{AFTER_ALL}")
+}
+
+/// Where a page of claims begins, among the open ones and among the ended ones.
+fn claim_position<'a>(
+    after: Option<&'a str>,
+    page: &Page,
+) -> Result<(Option<&'a str>, Option<&'a str>), LedgerError> {
+    let Some(text) = after else { return Ok((None, None)) };
+    match (text.strip_prefix(OPEN), text.strip_prefix(ENDED)) {
+        (None, None) => Err(bad(page)),
+        (in_open, in_ended) => {
+            Ok((checked(in_open, page, is_claim_age)?, checked(in_ended, page, is_claim_age)?))
+        }
     }
 }
 
@@ -122,6 +179,15 @@ pub(super) fn claim_position_at(sort: &str) -> String {
     match [SHORT, STARTING, OPEN].iter().find_map(|prefix| sort.strip_prefix(prefix)) {
         Some(age) => format!("{OPEN}{age}"),
         None => format!("{ENDED}{sort}"),
+    }
+}
+
+/// The same for a claim of a team's own list, where its pool stands before its age.
+pub(super) fn team_position_at(sort: &str) -> String {
+    let age = sort.splitn(3, '#').nth(2).unwrap_or_default();
+    match sort.starts_with(ENDED) {
+        true => format!("{ENDED}{age}"),
+        false => format!("{OPEN}{age}"),
     }
 }
 

@@ -13,6 +13,7 @@ mod refresh;
 mod release;
 mod runner;
 mod take;
+mod team;
 
 pub use claim::{ClaimWrite, WhichClaims};
 pub use launch::{IntentsWrite, IntentsWritten};
@@ -22,7 +23,7 @@ pub use pool::{Deleted, PoolWrite};
 pub use runner::{AllWritten, RunnerWrite};
 pub use take::Taken;
 
-use crate::ports::ledger::{Ledger, LedgerError};
+use crate::ports::ledger::{Ledger, LedgerError, Span};
 use crate::ports::tx::{Committed, Row, Stored, Tx};
 use motorpool_domain::record::{Path, Record};
 use std::sync::Arc;
@@ -101,6 +102,11 @@ impl Store {
         }
         let found = self.ledger.get(paths).await?;
         Ok(found.iter().map(|stored| Found::read(stored.as_ref())).collect())
+    }
+
+    async fn count_up_to(&self, span: &Span, at_most: u32) -> Result<u32, LedgerError> {
+        let counted = self.ledger.count(span, usize::try_from(at_most).unwrap_or(usize::MAX)).await?;
+        Ok(u32::try_from(counted).unwrap_or(u32::MAX))
     }
 
     async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError> {

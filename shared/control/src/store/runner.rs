@@ -101,8 +101,7 @@ impl Store {
         at_most: u32,
     ) -> Result<u32, LedgerError> {
         let span = listing::runner_span(pool, Some(state), &Page::first(at_most))?;
-        let counted = self.ledger.count(&span, usize::try_from(at_most).unwrap_or(usize::MAX)).await?;
-        Ok(u32::try_from(counted).unwrap_or(u32::MAX))
+        self.count_up_to(&span, at_most).await
     }
 
     /// `after` in the place of `before`, if that is still what is there. Entering `terminated` gives the slot back.

@@ -1,6 +1,7 @@
 //! A claim: a workflow's hold on N runners. What may become of it is decided here and in `progress`.
 
 mod ask;
+mod limits;
 mod progress;
 mod record;
 mod repeated;
@@ -9,10 +10,14 @@ mod turn;
 mod why;
 
 pub use ask::{NotToBeHad, ask};
+pub use limits::{NamedLimits, OverLimit, TeamLimitError, TeamLimits};
 pub use progress::{Assessment, MemberSeen, Progress, assess, left_over, progress};
-pub use record::{CLAIM, ClaimName, OPEN, SHORT, STARTING, ended_claims, open_claims};
+pub use record::{
+    CLAIM, ClaimName, ENDED, HOLDING, LACKING, OPEN, SHORT, STARTING, WAITING, ended_claims, open_claims,
+    team_claims, waiting_claims,
+};
 pub use repeated::taken_before;
-pub use turn::{is_its_turn, lacked_before};
+pub use turn::{Room, TeamWaiting, Turn, in_turn, lacked_before, turn};
 pub use why::why;
 
 use crate::ids::{ClaimId, Epoch, Owner, PoolName, RunnerId, Workflow};
@@ -38,6 +43,10 @@ pub struct Claim {
     pub threshold: Option<Threshold>,
     /// Why it waits, as far as it is known; a ready claim may wait for a refill.
     pub waits_for: Option<String>,
+    /// A limit of its team that it would exceed: until that has room, it stands in nobody's way. An older control plane that writes the claim
+    /// without it does no harm: whoever looks at the claim next finds the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_limit: Option<OverLimit>,
     /// After a refused launch the provider is left alone until then.
     pub launch_not_before: Option<Timestamp>,
     /// How many runners it has lost: beyond its own count something is wrong with more than a machine.
@@ -138,6 +147,7 @@ impl Claim {
             opened_at: now,
             threshold: Some(Threshold::in_(wait, now)),
             waits_for: None,
+            over_limit: None,
             launch_not_before: None,
             losses: 0,
             settling: false,
@@ -210,6 +220,7 @@ impl Claim {
     pub fn gaining(&self, members: impl IntoIterator<Item = Member>) -> Self {
         let mut after = self.clone();
         after.members.extend(members);
+        after.over_limit = None;
         after.rev += 1;
         after
     }
@@ -234,7 +245,14 @@ impl Claim {
 
     #[must_use]
     pub fn waiting_for(&self, what: Option<String>, launch_not_before: Option<Timestamp>) -> Self {
-        Self { waits_for: what, launch_not_before, rev: self.rev + 1, ..self.clone() }
+        Self { waits_for: what, over_limit: None, launch_not_before, rev: self.rev + 1, ..self.clone() }
+    }
+
+    /// The claim as it waits for a limit of its team.
+    #[must_use]
+    pub fn held_back(&self, over: OverLimit) -> Self {
+        let waits = self.waiting_for(Some(over.to_string()), self.launch_not_before);
+        Self { over_limit: Some(over), ..waits }
     }
 
     #[must_use]
@@ -264,6 +282,7 @@ impl Claim {
             rev: self.rev + 1,
             threshold: None,
             waits_for: None,
+            over_limit: None,
             settling: !self.members.is_empty(),
             ..self.clone()
         }

@@ -20,6 +20,15 @@ pub const SHORT: &str = "short#";
 pub const STARTING: &str = "starting#";
 pub const OPEN: &str = "open#";
 
+/// What the places of [`team_claims`] begin with: those that hold a runner, open ones that hold none, and ended ones. The pool follows.
+pub const HOLDING: &str = "holding#";
+pub const LACKING: &str = "lacking#";
+pub const ENDED: &str = "ended#";
+
+/// What the places of [`waiting_claims`] begin with: those that have a part of their runners, and the rest, by owner.
+const GATHERING: &str = "gathering#";
+pub const WAITING: &str = "waiting#";
+
 impl From<&ClaimId> for Key {
     fn from(id: &ClaimId) -> Self {
         Self::new(CLAIM, id.as_str())
@@ -35,7 +44,20 @@ pub fn ended_claims(pool: &PoolName) -> String {
     format!("ended-claims#{pool}")
 }
 
+/// All that an owner has, whatever the pool.
+pub fn team_claims(owner: &Owner) -> String {
+    format!("team-claims#{owner}")
+}
+
+/// Those that lack a runner and may have one, by owner and age: whoever waits is found without a walk over everything that he waits for.
+pub fn waiting_claims(pool: &PoolName) -> String {
+    format!("waiting-claims#{pool}")
+}
+
 impl Record for Claim {
+    /// Of its pool, of its owner, and of those who wait.
+    const LISTS: usize = 3;
+
     fn path(&self) -> Path {
         Key::from(&self.id).into()
     }
@@ -53,17 +75,27 @@ impl Record for Claim {
     }
 
     fn places(&self) -> Vec<Place> {
-        let pool = &self.key.pool;
+        let ClaimKey { owner, pool, workflow: _ } = &self.key;
         let age = format!("{}#{}", padded(self.opened_at), self.id);
+        let of_team = |prefix| Place { list: team_claims(owner), sort: format!("{prefix}{pool}#{age}") };
         if !self.state.open() {
-            return vec![Place { list: ended_claims(pool), sort: age }];
+            return vec![Place { list: ended_claims(pool), sort: age.clone() }, of_team(ENDED)];
         }
         let prefix = match (self.short() > 0, self.waiting()) {
             (true, _) => SHORT,
             (false, true) => STARTING,
             (false, false) => OPEN,
         };
-        vec![Place { list: open_claims(pool), sort: format!("{prefix}{age}") }]
+        let of_pool = Place { list: open_claims(pool), sort: format!("{prefix}{age}") };
+        let mut places = vec![of_pool, of_team(if self.members.is_empty() { LACKING } else { HOLDING })];
+        if self.short() > 0 && self.over_limit.is_none() {
+            let sort = match self.is_gathering() {
+                true => format!("{GATHERING}{age}"),
+                false => format!("{WAITING}{owner}#{age}"),
+            };
+            places.push(Place { list: waiting_claims(pool), sort });
+        }
+        places
     }
 
     fn kept_until(&self) -> Option<Timestamp> {

@@ -50,6 +50,7 @@ pub fn decide_change(known: &Pool, wanted: &Pool, used: u32) -> PoolChange {
         ci: _,
         job_env: _,
         trusted: _,
+        teams: _,
     } = &known.rules;
     let moved = Moved { from: *from, to: wanted.rules.backend };
     match (moved.from == moved.to, used) {

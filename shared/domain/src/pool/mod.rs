@@ -19,7 +19,7 @@ pub use job_env::{LONGEST_VARIABLE, MOST_VARIABLES, VALUE_PATTERN, VARIABLE_PATT
 pub use record::{POOL, POOLS, PoolRecord, PoolShortage, SHORTAGE};
 
 use crate::ci::CiBinding;
-use crate::ids::PoolName;
+use crate::ids::{Owner, PoolName};
 use crate::spec::{INSTANCE_TYPE_RULE, Offer, is_instance_type};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -65,10 +65,19 @@ pub struct Rules {
     /// The operator vouches for whatever runs here: it may be run as the control plane's own user.
     #[serde(default, skip_serializing_if = "is_false")]
     pub trusted: bool,
+    /// The teams that may use it, beside the operator; none: all may. A pool that names none is written as it was before there were any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub teams: Vec<Owner>,
 }
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+impl Rules {
+    pub fn may_be_used_by(&self, owner: &Owner) -> bool {
+        self.teams.is_empty() || *owner == Owner::operator() || self.teams.contains(owner)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
 use motorpool_control::{Control, Parts, ServerSecret, Settings, token_sha256};
 use motorpool_domain::Owner;
+use motorpool_domain::claim::TeamLimits;
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::spec::Spec;
 use motorpool_http::auth::sha256;
@@ -37,11 +38,28 @@ pub(crate) fn site(limits: HttpLimits) -> Site {
     site_on(Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()), backends, limits)
 }
 
+/// With these teams and their limits.
+pub(crate) fn site_with_teams(teams: BTreeMap<Owner, TeamLimits>) -> Site {
+    let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
+    let (ledger, queue) = (Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()));
+    site_of(ledger, queue, backends, HttpLimits::default(), teams)
+}
+
 pub(crate) fn site_on(
     ledger: Arc<dyn Ledger>,
     queue: Arc<dyn Queue>,
     backends: Backends,
     limits: HttpLimits,
+) -> Site {
+    site_of(ledger, queue, backends, limits, BTreeMap::new())
+}
+
+fn site_of(
+    ledger: Arc<dyn Ledger>,
+    queue: Arc<dyn Queue>,
+    backends: Backends,
+    limits: HttpLimits,
+    teams: BTreeMap<Owner, TeamLimits>,
 ) -> Site {
     let notifier = Arc::new(Notifier::default());
     let control = Control::new(Parts {
@@ -58,6 +76,7 @@ pub(crate) fn site_on(
             sweep: Duration::from_secs(300),
             resource_classes: BTreeMap::new(),
             host: Spec { cpu: 2, memory_mb: 4096 },
+            teams,
         },
     });
     let tokens =

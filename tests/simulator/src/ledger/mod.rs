@@ -37,7 +37,7 @@ pub(crate) struct SimLedger {
 }
 
 /// How far an index may be behind.
-const MOST_LAG_MS: u64 = 5_000;
+pub(crate) const MOST_LAG_MS: u64 = 5_000;
 /// How often the adapter repeats a transaction that conflicts before it gives up.
 const CONFLICTS: usize = 4;
 /// Of 10,000 writes that were under way when their sender crashed.

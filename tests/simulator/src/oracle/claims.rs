@@ -148,6 +148,7 @@ impl Oracle {
         }
         self.says_why(scene, claim);
         self.claim_writers.insert(claim.id.clone(), scene.acting.map(|acting| acting.kind));
+        self.note_share(scene.now_ms, claim);
         self.claims.insert(claim.id.clone(), claim.clone());
     }
 }

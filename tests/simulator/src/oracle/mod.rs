@@ -7,6 +7,7 @@ mod machines;
 mod pools;
 mod registrations;
 mod runners;
+mod shares;
 
 pub(crate) use machines::Token;
 
@@ -26,6 +27,7 @@ use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, SEEN, StateName};
 use motorpool_domain::{ClaimId, PoolName, RunnerId, Threshold, Timestamp};
 use pools::Shrunk;
+use shares::Shares;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Default)]
@@ -42,6 +44,7 @@ pub(crate) struct Oracle {
     /// Who changed each runner last, and whether by taking it.
     writers: BTreeMap<RunnerId, (Option<Kind>, bool)>,
     claim_writers: BTreeMap<ClaimId, Option<Kind>>,
+    shares: Shares,
     calls: Calls,
     /// Since when each machine and record have disagreed about being there, by either's id.
     strays: BTreeMap<String, u64>,
@@ -130,7 +133,10 @@ impl Oracle {
         }
         for change in pools {
             match change {
-                PoolChange::Defined(pool) => self.pool_changes(scene, pool),
+                PoolChange::Defined(pool) => {
+                    self.pool_changes(scene, pool);
+                    self.note_room(scene.now_ms, &pool.name);
+                }
                 PoolChange::Deleted(name) => {
                     self.pools.remove(name);
                 }
@@ -139,6 +145,7 @@ impl Oracle {
         // What a claim gains, it may hold from the same write on. One that ends by it lets go of its runners.
         let gains = !runners.is_empty() && claims.iter().any(|change| change.after.state.open());
         for ClaimChange { before, after } in claims {
+            self.is_given_in_turn(scene, before.as_ref(), after);
             match before {
                 None => self.opens(scene, after),
                 Some(before) if gains => self.claim_gains(scene, before, after),
@@ -160,6 +167,7 @@ impl Oracle {
                 self.held_by_one(scene, after);
             }
         }
+        self.note_rooms(scene.now_ms, runners);
         for ClaimChange { before, after } in claims {
             if let Some(before) = before {
                 self.settles(scene, before, after);

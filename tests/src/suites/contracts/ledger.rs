@@ -13,6 +13,7 @@ pub mod release;
 pub mod runners;
 pub mod slots;
 pub mod take;
+pub mod teams;
 pub mod together;
 pub mod tokens;
 pub mod trace;
@@ -103,6 +104,8 @@ macro_rules! ledger_contract {
             listings::runners_are_counted_up_to_a_bound,
             listings::claims_are_listed_oldest_first,
             listings::claims_are_listed_in_pages,
+            teams::whoever_waits_is_found_team_by_team,
+            teams::a_teams_claims_are_listed_and_counted_apart,
             listings::a_bad_page_is_an_error,
             log::the_log_is_newest_first_and_in_pages,
             log::inv_02_a_lost_write_leaves_no_entry,
