@@ -26,6 +26,8 @@ pub enum RefusedKind {
     Conflict,
     Gone,
     TooManyRequests,
+    /// What it needs is not there yet.
+    Unavailable,
     Internal,
 }
 

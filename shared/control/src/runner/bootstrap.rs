@@ -1,6 +1,6 @@
 //! Bootstrap: an agent redeems its launch secret, once, for the right to use a token of its own making.
 
-use super::is_fit_id;
+use super::{is_fit_id, is_token_sha256};
 use crate::control::Control;
 use crate::error::{Refused, RefusedKind};
 use crate::secrets::same;
@@ -16,9 +16,7 @@ use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, LONGEST_ID};
 impl Control {
     pub async fn bootstrap(&self, request: BootstrapRequest) -> Result<BootstrapAnswer, Refused> {
         let BootstrapRequest { runner: id, secret, token_sha256, machine_id, boot_id } = request;
-        if token_sha256.len() != 64
-            || !token_sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-        {
+        if !is_token_sha256(&token_sha256) {
             return Err(Refused::invalid(
                 "token_sha256 must be 64 lower-case hex digits",
                 "hash the token with SHA-256",
@@ -32,7 +30,7 @@ impl Control {
                 "send what the machine and its kernel say, or a UUID",
             ));
         }
-        let credential = Credential { token_sha256, machine_id };
+        let credential = Credential { token_sha256, machine_id, named: None };
         let now = self.now();
         let mut tries = Tries::new();
         loop {
