@@ -152,7 +152,7 @@ pub(crate) enum ClientError {
 }
 
 /// The agent's token as a header that no log shows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Authorization {
     header: HeaderValue,
 }

@@ -17,6 +17,11 @@ pub(crate) fn new_token() -> SecretString {
     format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(random)).into()
 }
 
+/// Of this process, as long as it lives: written nowhere, so that nobody who copies the agent's files has it.
+pub(crate) fn new_session() -> String {
+    URL_SAFE_NO_PAD.encode(rand::random::<[u8; 16]>())
+}
+
 /// Of the machine and the runner: the same after a restart, and no two runners of one machine have the same.
 /// A machine that has no id of its own gets one for as long as the agent's state lives.
 pub(crate) fn machine_id(runner: &RunnerId) -> String {

@@ -19,6 +19,9 @@ pub(crate) struct State {
     pub(crate) machine_id: String,
     #[serde(serialize_with = "expose")]
     pub(crate) token: SecretString,
+    /// What takes its place, from when it is made until the control plane is known to have taken it.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose_next")]
+    pub(crate) next_token: Option<SecretString>,
     /// Of the bootstrap secret that the token was made for: one secret is redeemed with one token only.
     pub(crate) secret_sha256: String,
     /// The control plane has taken the token.
@@ -38,6 +41,13 @@ pub(crate) struct Joined {
 
 fn expose<S: Serializer>(token: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(token.expose_secret())
+}
+
+fn expose_next<S: Serializer>(token: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
+    match token {
+        Some(token) => expose(token, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 #[derive(Debug)]
@@ -120,6 +130,7 @@ mod tests {
             runner: RunnerId::parse("r-1").unwrap(),
             machine_id: "m".to_owned(),
             token: "mp_runner_canary".into(),
+            next_token: Some("mp_runner_canary_2".into()),
             secret_sha256: String::new(),
             redeemed: false,
             joined: None,

@@ -2,11 +2,11 @@
 //! nothing from the one that can do something about it.
 
 use anyhow::{Result, ensure};
-use motorpool_control::ports::backend::{Backends, Elsewhere};
+use motorpool_control::ports::backend::{Backend, Backends, Elsewhere, OwnedMachines};
 use motorpool_control::{Caller, Control, Parts, SweepWish};
 use motorpool_domain::RunnerId;
 use motorpool_domain::pool::BackendKind;
-use motorpool_domain::runner::{Removal, RunnerState, StateName};
+use motorpool_domain::runner::{Attested, Removal, RunnerState, StateName};
 use motorpool_tests::harness::world::{POOL, World, first_member};
 use serde_json::json;
 use std::sync::Arc;
@@ -50,6 +50,18 @@ async fn inv_16_a_busy_machine_that_died_is_noticed_by_who_has_it() -> Result<()
     );
     world.refresh().await?;
     ensure!(world.runner(&runner).await?.state.name() == StateName::Terminated);
+    Ok(())
+}
+
+#[tokio::test]
+async fn refuse_23_who_has_no_machines_vouches_for_none_and_where_each_has_its_own_secret_nobody_need()
+-> Result<()> {
+    let world = World::new(json!({})).await?;
+    let runner = running(&world).await?;
+    let runner = world.runner(&runner).await?;
+    ensure!(Elsewhere.attest(&runner, "i-1").await? == Attested::NotShown);
+    ensure!(OwnedMachines.attest(&runner, "i-1").await? == Attested::NobodyKnows);
+    ensure!(world.machines.attest(&runner, "i-1").await? == Attested::NobodyKnows);
     Ok(())
 }
 

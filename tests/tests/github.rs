@@ -263,6 +263,28 @@ async fn a_program_that_is_too_old_is_shown_and_raises_one_alert() -> Result<()>
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refuse_22_a_registration_is_handed_out_once_and_again_only_to_who_did_not_hear() -> Result<()> {
+    let site = site().await?;
+    let agent = FakeAgent::idle(site.serve.api(), "metal", "mac-01", json!({})).await?;
+    let claim = site.serve.api().provision("gh-1", "metal", 1).await?;
+    let ask = async |count: u32, session: &str| {
+        let request = json!({
+            "runner": "mac-01", "epoch": agent.epoch, "label": claim["label"], "count": count, "session": session,
+        });
+        agent.api.post("agent/registration", request).await
+    };
+    ask(1, "its own").await?.expect(200)?;
+    ask(1, "its own").await?.expect(200).context("its answer was lost")?;
+    ask(1, "a thief's").await?.refusal(409)?;
+    ensure!(site.github.state().made == 2, "something was made for a thief");
+    ensure!(site.serve.log().contains("a registration was asked for a second time"), "nobody was told");
+    ask(2, "its own, begun anew").await?.expect(200)?;
+    ask(1, "its own").await?.refusal(409)?;
+    ensure!(site.github.state().made == 3);
+    Ok(())
+}
+
 fn holds(text: &str, traces: &[String]) -> bool {
     traces.iter().any(|trace| text.contains(trace.as_str()))
 }

@@ -107,7 +107,8 @@ impl Bootstrap<'_> {
             },
         };
         let (runner, token) = (self.runner.clone(), identity::new_token());
-        let state = State { runner, machine_id, token, secret_sha256, redeemed: false, joined };
+        let state =
+            State { runner, machine_id, token, next_token: None, secret_sha256, redeemed: false, joined };
         self.store.save(&state)?;
         Ok(state)
     }
@@ -131,7 +132,11 @@ impl Bootstrap<'_> {
             };
             tracing::warn!(error = &error as &dyn std::error::Error, "the secret could not be redeemed yet");
             // Half of it by chance, so that machines launched together do not come back together.
-            let again_at = BootClock.now() + pause.mul_f64(rand::random_range(0.5..1.0));
+            let told = match &error {
+                CallError::Refused { retry_after, .. } => retry_after.unwrap_or_default().min(LONGEST_PAUSE),
+                CallError::Unreachable(_) | CallError::NotUnderstood(_) => Duration::ZERO,
+            };
+            let again_at = BootClock.now() + told + pause.mul_f64(rand::random_range(0.5..1.0));
             BootClock.sleep_until(again_at.min(self.give_up_at)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

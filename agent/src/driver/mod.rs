@@ -4,6 +4,7 @@
 mod bootstrap;
 mod confine;
 mod end_host;
+mod keys;
 mod notices;
 mod program;
 mod reactor;
@@ -20,12 +21,13 @@ use std::time::Duration;
 
 use motorpool_domain::RunnerId;
 use reqwest::header::InvalidHeaderValue;
+use secrecy::ExposeSecret;
 use thiserror::Error as ThisError;
 
 use crate::cli::{RUNNER_DIR, RunArgs, Who};
 use crate::clock::{BootClock, BootInstant};
 use crate::home::{Home, HomeError};
-use crate::http::{Authorization, CallError, ClientError, ControlPlane, Server, ServerError};
+use crate::http::{CallError, ClientError, ControlPlane, Server, ServerError};
 use crate::identity;
 use crate::imds::{Imds, ImdsError, Instance};
 use crate::jobs::{Jobs, JobsError};
@@ -33,6 +35,7 @@ use crate::machine::{Machine, Settings};
 use crate::state::{StateError, Store};
 use crate::work::{self, SupervisorCommand};
 use bootstrap::{Bootstrap, Bootstrapped, Member};
+use keys::Keys;
 use notices::Notices;
 use reactor::{Caller, Ending, Reactor};
 use signals::Signals;
@@ -90,20 +93,24 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     let program_dir = std::path::absolute(&args.program_dir).map_err(AgentError::ProgramDir)?;
     let env = works::environment(&runner, &joined.pool, &server, &home, &program_dir);
     let works = Works::new(works::Place { home, jobs, program_dir, owner, env }, supervisor, left_behind);
+    let session = identity::new_session();
+    let next_token = state.next_token.as_ref().map(|token| identity::sha256_hex(token.expose_secret()));
     let settings = Settings {
         runner: runner.clone(),
         boot_id: boot_id.clone(),
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        session: session.clone(),
+        next_token,
         seed: rand::random(),
         first_contact_by,
     };
     let memory = joined.memory.clone().after_restart(joined.boot_id == boot_id);
     let machine = Machine::new(settings, memory, BootClock.now());
-    let authorization = Authorization::bearer(&state.token).map_err(AgentError::Token)?;
-    let caller = Rc::new(Caller { runner, control_plane, authorization });
+    let keys = Keys::of(&state).map_err(AgentError::Token)?;
+    let caller = Rc::new(Caller { runner, session, control_plane });
     let pool = joined.pool;
     let notices = imds.map_or_else(Notices::none, Notices::of);
-    let reactor = Reactor { machine, works, caller, store, state, pool, boot_id, signals, notices };
+    let reactor = Reactor { machine, works, caller, keys, store, state, pool, boot_id, signals, notices };
     Ok(match reactor.run().await {
         Ending::Host { why } => end_host::end(args.end_host_cmd.as_deref(), &why).await,
         Ending::Agent { why } => {

@@ -8,18 +8,20 @@ use motorpool_domain::{PoolName, RunnerId};
 use motorpool_wire::agent::{RegistrationRequest, SyncRequest};
 use reqwest::StatusCode;
 
+use super::keys::Keys;
 use super::notices::Notices;
 use super::signals::Signals;
 use super::works::Works;
 use crate::clock::{BootClock, BootInstant};
 use crate::http::{Authorization, CallError, ControlPlane};
-use crate::machine::{Effect, Fetch, Input, Machine, Memory, RegistrationFailure, SyncFailure};
+use crate::machine::{Effect, Fetch, Input, Machine, Memory, RegistrationFailure, SyncFailure, Token};
 use crate::state::{Joined, State, Store};
 
 pub(super) struct Reactor {
     pub(super) machine: Machine,
     pub(super) works: Works,
     pub(super) caller: Rc<Caller>,
+    pub(super) keys: Keys,
     pub(super) store: Store,
     pub(super) state: State,
     pub(super) pool: PoolName,
@@ -46,15 +48,22 @@ impl Reactor {
         // A program may bring itself up to date whenever it runs.
         let mut version_may_differ = true;
         loop {
+            let mut made = None;
             version_may_differ |= matches!(input, Input::RunEnded(_));
             for effect in self.machine.step(input, BootClock.now()) {
                 match effect {
                     // The one that is under way is dropped, and with it its connection.
-                    Effect::Sync(request) => syncing = Some(Box::pin(Rc::clone(&self.caller).sync(request))),
+                    Effect::Sync(request, token) => {
+                        let calling = Rc::clone(&self.caller).sync(self.keys.which(token), request);
+                        syncing = Some(Box::pin(calling));
+                    }
+                    Effect::MakeToken => made = Some(self.keys.make(&mut self.state, &self.store)),
+                    Effect::AdoptToken => self.keys.adopt(&mut self.state, &self.store),
                     Effect::StartTask(start) => self.works.start_task(start).await,
                     Effect::StopTask { grace } => self.works.stop_task(grace),
                     Effect::FetchRegistration(fetch) => {
-                        fetching = Some(Box::pin(Rc::clone(&self.caller).fetch(fetch)));
+                        let calling = Rc::clone(&self.caller).fetch(self.keys.which(Token::Present), fetch);
+                        fetching = Some(Box::pin(calling));
                     }
                     Effect::StartRun(start) => self.works.start_run(start).await,
                     Effect::StopRun { grace } => self.works.stop_run(grace),
@@ -68,6 +77,10 @@ impl Reactor {
             if version_may_differ {
                 self.works.find_version().await;
                 version_may_differ = false;
+            }
+            if let Some(made) = made {
+                input = made;
+                continue;
             }
             input = tokio::select! {
                 biased;
@@ -120,14 +133,14 @@ async fn until(timer: Option<BootInstant>) {
 /// A request out, an input in.
 pub(super) struct Caller {
     pub(super) runner: RunnerId,
+    pub(super) session: String,
     pub(super) control_plane: ControlPlane,
-    pub(super) authorization: Authorization,
 }
 
 impl Caller {
-    async fn sync(self: Rc<Self>, request: SyncRequest) -> Input {
+    async fn sync(self: Rc<Self>, authorization: Authorization, request: SyncRequest) -> Input {
         let sent_at = BootClock.now();
-        let error = match self.control_plane.sync(&self.authorization, &request).await {
+        let error = match self.control_plane.sync(&authorization, &request).await {
             Ok(answer) => return Input::SyncAnswered { sent_at, answer },
             Err(error) => error,
         };
@@ -144,10 +157,12 @@ impl Caller {
             }
         })
     }
-    async fn fetch(self: Rc<Self>, fetch: Fetch) -> Input {
+
+    async fn fetch(self: Rc<Self>, authorization: Authorization, fetch: Fetch) -> Input {
         let Fetch { label, epoch, count } = fetch.clone();
-        let request = RegistrationRequest { runner: self.runner.clone(), epoch, label, count };
-        let error = match self.control_plane.registration(&self.authorization, &request).await {
+        let session = Some(self.session.clone());
+        let request = RegistrationRequest { runner: self.runner.clone(), epoch, label, count, session };
+        let error = match self.control_plane.registration(&authorization, &request).await {
             Ok(answer) => return Input::Registered { fetch, answer },
             Err(error) => error,
         };

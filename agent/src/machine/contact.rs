@@ -101,6 +101,11 @@ impl Contact {
         self.failed_until(now + pause);
     }
 
+    /// What was refused may be taken in another form: at once, and it is no outage.
+    pub(super) fn retry_at(&mut self, at: BootInstant) {
+        self.failed_until(at);
+    }
+
     /// The pause before the `nth` try again of something else that keeps failing.
     pub(super) fn backoff(&mut self, nth: u32) -> Duration {
         self.jitter.backoff(nth, LONGEST_BACKOFF)

@@ -22,7 +22,7 @@ pub struct Memory {
     pub registered: Option<Registered>,
     /// Of this epoch only.
     pub results: Vec<Remembered>,
-    /// How many runner programs that a CI system knows have begun in this epoch.
+    /// How many registrations with a CI system were asked for in this epoch: counted before each is, so that no two processes ask for the same.
     #[serde(default)]
     pub programs: u32,
     /// The machine outlives the agent's work. False until the control plane said otherwise.
@@ -144,6 +144,11 @@ impl Memory {
 
     pub(super) fn forget(&mut self, kind: Kind) {
         self.results.retain(|result| result.kind != kind);
+    }
+
+    pub(super) fn next_program(&mut self) -> u32 {
+        self.programs = self.programs.saturating_add(1);
+        self.programs
     }
 
     /// It is registered no more, so registering again must be possible in this epoch.

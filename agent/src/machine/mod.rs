@@ -13,10 +13,14 @@ mod tests_deadlines;
 mod tests_program;
 #[cfg(test)]
 mod tests_properties;
+#[cfg(test)]
+mod tests_tokens;
+mod tokens;
 
 pub use memory::{Deadlines, Kind, Memory, Registered, Remembered};
 pub use program::{Fetch, RunEnd, RunStart};
 pub use tasks::{Act, TaskStart};
+pub use tokens::Token;
 
 use std::time::Duration;
 
@@ -28,6 +32,7 @@ use crate::clock::BootInstant;
 use contact::Contact;
 use program::{Ends, Run};
 use tasks::Task;
+use tokens::Tokens;
 
 /// What work gets between being asked to end and being killed, when nothing hurries.
 const GRACE: Duration = Duration::from_secs(5);
@@ -62,6 +67,12 @@ pub enum Input {
     ProgramFound {
         version: String,
     },
+    /// Another token is on the disk beside the present one.
+    TokenMade {
+        sha256: String,
+    },
+    /// It could not be written.
+    TokenNotMade,
     TimerFired,
     StopRequested,
 }
@@ -90,7 +101,11 @@ pub enum RegistrationFailure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Exactly one `SyncAnswered` or `SyncFailed` follows, unless another `Sync` takes its place.
-    Sync(SyncRequest),
+    Sync(SyncRequest, Token),
+    /// `TokenMade` or `TokenNotMade` follows: made by chance, and on the disk beside the present one.
+    MakeToken,
+    /// The next token is the present one from now on, and the one before is to be forgotten.
+    AdoptToken,
     /// `TaskEnded` follows, also if it could not start.
     StartTask(TaskStart),
     StopTask {
@@ -124,6 +139,10 @@ pub struct Settings {
     pub runner: RunnerId,
     pub boot_id: String,
     pub agent_version: String,
+    /// A name for this process that nobody can guess, and that is written nowhere.
+    pub session: String,
+    /// The SHA-256 of a token that the disk has beside the present one: the last process named it, or was about to.
+    pub next_token: Option<String>,
     /// Of all jitter.
     pub seed: u64,
     /// If no answer came in this boot, this is the fence.
@@ -142,6 +161,7 @@ pub struct Machine {
     /// Of this boot: a provider takes none back.
     notice: Option<Notice>,
     program_version: Option<String>,
+    tokens: Tokens,
     contact: Contact,
     phase: Phase,
     timer: Option<BootInstant>,
@@ -166,6 +186,7 @@ impl Machine {
     pub fn new(settings: Settings, memory: Memory, now: BootInstant) -> Self {
         let contact = Contact::starting(settings.seed, now);
         let saved = memory.clone();
+        let tokens = Tokens::found(settings.next_token.clone());
         Self {
             settings,
             memory,
@@ -175,6 +196,7 @@ impl Machine {
             ends: Ends::default(),
             notice: None,
             program_version: None,
+            tokens,
             contact,
             phase: Phase::Working,
             timer: None,
@@ -195,6 +217,8 @@ impl Machine {
             Input::RunEnded(end) => self.run_ended(&end, now, &mut effects),
             Input::Noticed(notice) => self.noticed(notice, now),
             Input::ProgramFound { version } => self.program_version = Some(version),
+            Input::TokenMade { sha256 } => self.token_made(sha256, now),
+            Input::TokenNotMade => self.tokens.not_made(),
             // It is spent; whatever is still to come gets a new one.
             Input::TimerFired => self.timer = None,
             Input::StopRequested => self.stop(&mut effects),
@@ -203,6 +227,7 @@ impl Machine {
         self.save(&mut effects);
         match &self.phase {
             Phase::Working => {
+                self.make_token_if_due(&mut effects);
                 self.fetch_if_due(now, &mut effects);
                 self.sync_if_due(now, &mut effects);
             }
@@ -235,6 +260,7 @@ impl Machine {
             return;
         }
         self.contact.answered(sent_at, answer, now);
+        self.tokens.answered(answer, effects);
         let deadlines = Deadlines::of_answer(sent_at, answer);
         self.memory.deadlines = Some(deadlines);
         self.memory.kept = answer.kept;
@@ -256,6 +282,11 @@ impl Machine {
     }
 
     fn sync_failed(&mut self, failure: SyncFailure, now: BootInstant, effects: &mut Vec<Effect>) {
+        match failure {
+            SyncFailure::Unreachable => self.tokens.unanswered(),
+            SyncFailure::Unauthorized if self.tokens.refused() => return self.contact.retry_at(now),
+            SyncFailure::Unauthorized | SyncFailure::Gone { .. } => {}
+        }
         match failure {
             SyncFailure::Unauthorized if self.memory.kept => self.contact.refused(now),
             SyncFailure::Unreachable | SyncFailure::Unauthorized => self.contact.failed(now),
@@ -334,8 +365,10 @@ impl Machine {
         if !self.contact.next_at().is_some_and(|at| at.passed(now)) {
             return;
         }
-        let Settings { runner, boot_id, agent_version, seed: _, first_contact_by: _ } = &self.settings;
-        effects.push(Effect::Sync(SyncRequest {
+        let Settings { runner, boot_id, agent_version, session, next_token: _, seed: _, first_contact_by: _ } =
+            &self.settings;
+        let (token, next_token_sha256) = self.tokens.send();
+        let request = SyncRequest {
             protocol: Protocol::OURS,
             runner: runner.clone(),
             epoch: self.memory.epoch,
@@ -346,8 +379,11 @@ impl Machine {
             results: self.memory.results(),
             notice: self.notice,
             program_version: self.program_version.clone(),
+            session: Some(session.clone()),
+            next_token_sha256,
             wait_ms: u64::try_from(self.contact.wait().as_millis()).unwrap_or(u64::MAX),
-        }));
+        };
+        effects.push(Effect::Sync(request, token));
         self.contact.sent();
     }
 

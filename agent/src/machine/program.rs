@@ -19,7 +19,7 @@ const QUICK_END: Duration = Duration::from_secs(10);
 /// So many in a row that did nothing, and the next would not either.
 const MOST_FAILURES: u32 = 3;
 
-/// What to ask the control plane for. The same count again is the same registration.
+/// What to ask the control plane for. The same count again is the same registration, and is asked for by one process only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch {
     pub label: Label,
@@ -96,8 +96,7 @@ impl Machine {
         if !self.may_begin(task.epoch, now) {
             return self.conclude(&task, too_late(), now);
         }
-        let count = self.memory.programs.saturating_add(1);
-        let fetch = Fetch { label, epoch: task.epoch, count };
+        let fetch = Fetch { label, epoch: task.epoch, count: self.memory.next_program() };
         effects.push(Effect::FetchRegistration(fetch.clone()));
         task.stage = TaskStage::Fetching(Fetching { fetch, failures: 0, again_at: None });
         self.task = Some(task);
@@ -127,7 +126,9 @@ impl Machine {
         let pause = match failure {
             RegistrationFailure::Later { wait: Some(told) } => self.contact.backoff_beyond(told, it.failures),
             RegistrationFailure::Later { wait: None } => self.contact.backoff(it.failures),
+            // Or it was handed out to somebody else: then the next one is this agent's.
             RegistrationFailure::Outdated => {
+                it.fetch.count = self.memory.next_program();
                 self.contact.report_at(now);
                 self.contact.backoff(it.failures)
             }
@@ -182,9 +183,6 @@ impl Machine {
             return too_late();
         }
         self.memory.registered = Some(Registered { label: label.clone(), by_run: true });
-        if registration.is_some() {
-            self.memory.programs = self.memory.programs.saturating_add(1);
-        }
         self.run = Some(Run {
             task: task.id().clone(),
             epoch: task.epoch,

@@ -20,6 +20,8 @@ pub(super) fn settings(seed: u64) -> Settings {
         runner: RunnerId::parse("r-1").unwrap(),
         boot_id: "boot".to_owned(),
         agent_version: "0".to_owned(),
+        session: "session".to_owned(),
+        next_token: None,
         seed,
         first_contact_by: at(FIRST_CONTACT_MS),
     }
@@ -36,6 +38,8 @@ pub(super) fn answer(task: Option<TaskOrder>) -> SyncAnswer {
         threshold_in_ms: Some(600_000),
         fence_in_ms: Some(700_000),
         next_sync_in_ms: 15_000,
+        token_due: false,
+        token_taken: false,
     }
 }
 
@@ -149,7 +153,7 @@ pub(super) fn failed(why: &str) -> TaskOutcome {
 }
 
 pub(super) fn sync_of(effects: &[Effect]) -> Option<&SyncRequest> {
-    effects.iter().find_map(|effect| if let Effect::Sync(request) = effect { Some(request) } else { None })
+    effects.iter().find_map(|effect| if let Effect::Sync(request, _) = effect { Some(request) } else { None })
 }
 
 pub(super) fn started(effects: &[Effect]) -> Option<&TaskStart> {
@@ -187,7 +191,7 @@ fn a_task_is_run_reported_at_once_and_not_run_again_in_its_epoch() {
     let request = sync_of(&effects).unwrap();
     assert_eq!((&request.busy, &request.results), (&None, &vec![result]));
     let saved = effects.iter().position(|effect| matches!(effect, Effect::SaveState(_)));
-    let sent = effects.iter().position(|effect| matches!(effect, Effect::Sync(_)));
+    let sent = effects.iter().position(|effect| matches!(effect, Effect::Sync(..)));
     assert!(saved < sent, "what is reported is on disk before: {effects:?}");
     let effects = story.ordered(prepare());
     assert!(started(&effects).is_none(), "it is done: {effects:?}");

@@ -78,7 +78,7 @@ fn inv_20_at_the_fence_the_host_ends_once_its_work_is_gone() {
     story.now_ms = 701_000;
     let effects = story.timer();
     assert!(has(&effects, &KILL_RUN));
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::EndHost { .. } | Effect::Sync(_))));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::EndHost { .. } | Effect::Sync(..))));
     let effects = story.run_over();
     assert!(effects.iter().any(|effect| matches!(effect, Effect::EndHost { .. })), "{effects:?}");
     assert_eq!(story.timer(), []);

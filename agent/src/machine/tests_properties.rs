@@ -22,6 +22,7 @@ enum Happening {
     RunEnds { well: bool },
     Noticed(Notice),
     ProgramFound,
+    TokenWritten { well: bool },
     StrangersTaskEnds,
     TimerFires,
     Stop,
@@ -39,6 +40,8 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
         3 => any::<bool>().prop_map(|well| Happening::RunEnds { well }),
         1 => prop_oneof![Just(Notice::Rebalance), Just(Notice::Interruption)].prop_map(Happening::Noticed),
         1 => Just(Happening::ProgramFound),
+        2 => prop_oneof![4 => Just(true), 1 => Just(false)]
+            .prop_map(|well| Happening::TokenWritten { well }),
         1 => Just(Happening::StrangersTaskEnds),
         6 => Just(Happening::TimerFires),
     ];
@@ -68,17 +71,22 @@ fn answers() -> impl Strategy<Value = SyncAnswer> {
     let in_ms = || proptest::option::weighted(0.8, 0..500_000_u64);
     let end = prop_oneof![40 => Just(false), 1 => Just(true)];
     let next = prop_oneof![Just(0_u64), 500..60_000_u64, Just(u64::MAX)];
-    (1..4_u64, proptest::option::weighted(0.7, orders()), end, any::<bool>(), in_ms(), in_ms(), next)
-        .prop_map(|(epoch, task, end, kept, threshold_in_ms, fence_in_ms, next_sync_in_ms)| SyncAnswer {
-            protocol: motorpool_wire::agent::Protocol::OURS,
-            epoch: Epoch(epoch),
-            state: StateName::Running,
-            task,
-            end,
-            kept,
-            threshold_in_ms,
-            fence_in_ms,
-            next_sync_in_ms,
+    let token = (any::<bool>(), any::<bool>());
+    (1..4_u64, proptest::option::weighted(0.7, orders()), end, any::<bool>(), in_ms(), in_ms(), next, token)
+        .prop_map(|(epoch, task, end, kept, threshold_in_ms, fence_in_ms, next_sync_in_ms, token)| {
+            SyncAnswer {
+                protocol: motorpool_wire::agent::Protocol::OURS,
+                epoch: Epoch(epoch),
+                state: StateName::Running,
+                task,
+                end,
+                kept,
+                threshold_in_ms,
+                fence_in_ms,
+                next_sync_in_ms,
+                token_due: token.0,
+                token_taken: token.1,
+            }
         })
 }
 
@@ -110,6 +118,9 @@ struct Model {
     /// The last answer that came.
     fetched: Option<Fetch>,
     noticed: Option<Notice>,
+    making_token: bool,
+    /// The disk has another token beside the present one.
+    two_tokens: bool,
     deadlines: Option<Deadlines>,
     timer: Option<BootInstant>,
     over: bool,
@@ -158,6 +169,12 @@ impl Model {
                 Input::Noticed(notice)
             }
             Happening::ProgramFound => Input::ProgramFound { version: "1.2.3".to_owned() },
+            Happening::TokenWritten { .. } if !std::mem::take(&mut self.making_token) => return None,
+            Happening::TokenWritten { well: true } => {
+                self.two_tokens = true;
+                Input::TokenMade { sha256: "next".to_owned() }
+            }
+            Happening::TokenWritten { well: false } => Input::TokenNotMade,
             Happening::StrangersTaskEnds => {
                 Input::TaskEnded { task: TaskId::parse("9-stranger-9").unwrap(), outcome: TaskOutcome::Done }
             }
@@ -171,7 +188,9 @@ impl Model {
         let work_ends_at = machine.deadlines().work_ends_at();
         let told = |grace: &Duration| if grace.is_zero() { Told::ToDie } else { Told::ToEnd };
         match effect {
-            Effect::Sync(request) => {
+            Effect::Sync(request, token) => {
+                assert!(*token == Token::Present || self.two_tokens, "a token that is not on the disk");
+                assert!(request.next_token_sha256.is_none() || self.two_tokens);
                 assert_eq!(request.busy.as_ref(), machine.task.as_ref().map(Task::id));
                 assert_eq!(request.notice, self.noticed, "what was noticed is told from then on");
                 self.syncing = true;
@@ -185,7 +204,7 @@ impl Model {
             }
             Effect::FetchRegistration(fetch) => {
                 assert!(self.task.is_none() && self.run.is_none(), "it registers beside other work");
-                assert_eq!((fetch.epoch, fetch.count), (machine.memory.epoch, machine.memory.programs + 1));
+                assert_eq!((fetch.epoch, fetch.count), (machine.memory.epoch, machine.memory.programs));
                 self.may_start();
                 self.fetch = Some(fetch.clone());
             }
@@ -203,6 +222,12 @@ impl Model {
             Effect::StopRun { grace } => *self.run.as_mut().unwrap() = told(grace),
             Effect::RenewFence(at) => assert_eq!(*at, work_ends_at.unwrap_or(*at)),
             Effect::SaveState(_) => {}
+            Effect::MakeToken => {
+                assert!(!self.making_token && !self.two_tokens, "a third token");
+                assert!(self.task.is_none() && self.run.is_none(), "made while work could read it");
+                self.making_token = true;
+            }
+            Effect::AdoptToken => assert!(std::mem::take(&mut self.two_tokens), "nothing to adopt"),
             Effect::SetTimer(at) => self.timer = Some(*at),
             Effect::EndHost { .. } | Effect::EndAgent { .. } => {
                 assert!(self.task.is_none() && self.run.is_none(), "work is left at the end");

@@ -114,6 +114,8 @@ impl Plan {
             threshold_in_ms: self.threshold_in_ms,
             fence_in_ms: self.fence_in_ms,
             next_sync_in_ms: 500,
+            token_due: false,
+            token_taken: false,
         }
     }
 }

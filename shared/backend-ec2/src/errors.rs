@@ -122,6 +122,11 @@ impl Ec2Error {
         self.code() == Some("InvalidInstanceID.NotFound")
     }
 
+    /// Whether an id is none that an instance could have.
+    pub(crate) fn is_malformed_instance(&self) -> bool {
+        self.code() == Some("InvalidInstanceID.Malformed")
+    }
+
     /// Whether it is the image's id that EC2 does not take.
     pub(crate) fn is_no_image(&self) -> bool {
         self.code().is_some_and(|code| code.starts_with("InvalidAMIID."))

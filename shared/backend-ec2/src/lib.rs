@@ -28,7 +28,7 @@ use motorpool_control::ports::clock::Clock;
 use motorpool_domain::PoolName;
 use motorpool_domain::ladder::CapacityOption;
 use motorpool_domain::pool::{Ec2Rules, Pool, RuleError, Rules};
-use motorpool_domain::runner::{Presence, Runner};
+use motorpool_domain::runner::{Attested, Presence, Runner};
 use motorpool_domain::spec::Want;
 
 use catalogue::Catalogue;
@@ -109,6 +109,11 @@ impl Backend for Ec2Backend {
     async fn describe(&self, runner: &Runner) -> Result<Presence, BackendError> {
         let attempted = || format!("look for the instance of {}", runner.id);
         self.look(runner).await.map_err(|error| error.while_trying(attempted()))
+    }
+
+    async fn attest(&self, runner: &Runner, provider_id: &str) -> Result<Attested, BackendError> {
+        let attempted = || format!("ask whether {provider_id} is the instance of {}", runner.id);
+        self.whose(runner, provider_id).await.map_err(|error| error.while_trying(attempted()))
     }
 
     async fn ensure_gone(&self, runner: &Runner) -> Result<Presence, BackendError> {

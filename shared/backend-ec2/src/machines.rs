@@ -6,7 +6,7 @@
 
 use aws_sdk_ec2::types::{Filter, Instance, InstanceStateName};
 use motorpool_control::ports::backend::Machine;
-use motorpool_domain::runner::{Presence, Runner, RunnerState};
+use motorpool_domain::runner::{Attested, Presence, Runner, RunnerState};
 use motorpool_domain::{PoolName, RunnerId, Timestamp};
 use std::time::Duration;
 
@@ -23,13 +23,7 @@ const NOT_TERMINATED: [&str; 5] = ["pending", "running", "shutting-down", "stopp
 impl Ec2Backend {
     pub(crate) async fn look(&self, runner: &Runner) -> Result<Presence, Ec2Error> {
         let found = match &runner.provider_id {
-            Some(id) => {
-                match self.client.describe_instances().instance_ids(id).send().await.map_err(Ec2Error::from) {
-                    Ok(answer) => instances_in(answer.reservations.unwrap_or_default()),
-                    Err(error) if error.is_unknown_instance() => Vec::new(),
-                    Err(error) => return Err(error),
-                }
-            }
+            Some(id) => self.shown(id).await?,
             None => self.instances_of(runner).await?,
         };
         Ok(self.presence(runner, found.iter().map(state)))
@@ -37,10 +31,12 @@ impl Ec2Backend {
 
     /// EC2 answers with the state that the instance is in by then.
     pub(crate) async fn end(&self, runner: &Runner) -> Result<Presence, Ec2Error> {
-        let ids = match &runner.provider_id {
-            Some(id) => vec![id.clone()],
-            None => self.instances_of(runner).await?.iter().filter_map(id).collect(),
+        let found = match &runner.provider_id {
+            Some(id) => self.shown(id).await?,
+            None => self.instances_of(runner).await?,
         };
+        self.must_be_of(&found, &runner.id)?;
+        let ids: Vec<String> = found.iter().filter_map(id).collect();
         if ids.is_empty() {
             return Ok(self.presence(runner, []));
         }
@@ -78,11 +74,58 @@ impl Ec2Backend {
     }
 
     pub(crate) async fn end_stray(&self, machine: &Machine) -> Result<(), Ec2Error> {
-        match self.terminate(vec![machine.provider_id.clone()]).await {
+        let found = self.shown(&machine.provider_id).await?;
+        self.must_be_of(&found, &machine.runner)?;
+        let ids: Vec<String> = found.iter().filter_map(id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        match self.terminate(ids).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_unknown_instance() => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// What the tags of our launch and EC2's own count say of an instance. It is asked for by its id, which any agent could name.
+    pub(crate) async fn whose(&self, runner: &Runner, provider_id: &str) -> Result<Attested, Ec2Error> {
+        let found = match self.shown(provider_id).await {
+            Err(error) if error.is_malformed_instance() => return Ok(Attested::Another),
+            found => found?,
+        };
+        Ok(match found.first() {
+            None => Attested::NotShown,
+            Some(instance) if self.is_of(instance, &runner.id) => Attested::Its,
+            Some(_) => Attested::Another,
+        })
+    }
+
+    /// The instance of this id, if EC2 shows it.
+    async fn shown(&self, id: &str) -> Result<Vec<Instance>, Ec2Error> {
+        match self.client.describe_instances().instance_ids(id).send().await.map_err(Ec2Error::from) {
+            Ok(answer) => Ok(instances_in(answer.reservations.unwrap_or_default())),
+            Err(error) if error.is_unknown_instance() => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether this installation made it for this runner.
+    fn is_of(&self, instance: &Instance, runner: &RunnerId) -> bool {
+        let ours = (tags::INSTALLATION, self.settings.installation.as_str());
+        let its = runner_of(tags_of(instance), instance.ami_launch_index());
+        tags_of(instance).any(|tag| tag == ours)
+            && its.is_ok_and(|(launch, index)| RunnerId::of_launch(&launch, index) == *runner)
+    }
+
+    /// Nothing is ended on the word of a record alone: what it names may be another's instance.
+    fn must_be_of(&self, found: &[Instance], runner: &RunnerId) -> Result<(), Ec2Error> {
+        let Some(other) = found.iter().find(|instance| !self.is_of(instance, runner)).and_then(id) else {
+            return Ok(());
+        };
+        tracing::warn!(target: "alert", %runner, instance = other, "an instance does not have the tags of this runner's launch, and is not ended");
+        Err(Ec2Error::Unfit(format!(
+            "{other} does not have the tags of the launch of {runner}, and is left alone"
+        )))
     }
 
     /// All that pass the filters, from every page.
@@ -100,10 +143,7 @@ impl Ec2Backend {
     async fn instances_of(&self, runner: &Runner) -> Result<Vec<Instance>, Ec2Error> {
         let of_launch = vec![self.is_ours(), tagged(tags::LAUNCH, runner.launch.as_str())];
         let mut found = self.instances(of_launch).await?;
-        found.retain(|instance| {
-            runner_of(tags_of(instance), instance.ami_launch_index())
-                .is_ok_and(|(launch, index)| RunnerId::of_launch(&launch, index) == runner.id)
-        });
+        found.retain(|instance| self.is_of(instance, &runner.id));
         Ok(found)
     }
 

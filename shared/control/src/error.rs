@@ -26,6 +26,8 @@ pub enum RefusedKind {
     Conflict,
     Gone,
     TooManyRequests,
+    /// What it needs is not there yet.
+    Unavailable,
     Internal,
 }
 
@@ -38,6 +40,12 @@ impl Refused {
     pub(crate) fn too_many(message: impl Into<String>, wait: Duration) -> Self {
         let hint = format!("try again in {} s", whole_seconds(wait));
         Self { retry_after: Some(wait), ..Self::new(RefusedKind::TooManyRequests, message, hint) }
+    }
+
+    /// What it needs is not there yet, and may be in a while.
+    pub(crate) fn not_yet(message: impl Into<String>, wait: Duration) -> Self {
+        let hint = format!("try again in {} s", whole_seconds(wait));
+        Self { retry_after: Some(wait), ..Self::new(RefusedKind::Unavailable, message, hint) }
     }
 
     pub(crate) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {

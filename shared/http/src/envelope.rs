@@ -77,6 +77,7 @@ impl From<Refused> for Refusal {
             RefusedKind::Conflict => (StatusCode::CONFLICT, ErrorCode::Conflict),
             RefusedKind::Gone => (StatusCode::GONE, ErrorCode::Gone),
             RefusedKind::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, ErrorCode::TooManyRequests),
+            RefusedKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Internal),
             RefusedKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
         };
         Self { retry_after, ..Self::new(status, code, message, hint) }
@@ -182,6 +183,7 @@ mod tests {
             (RefusedKind::Conflict, 409),
             (RefusedKind::Gone, 410),
             (RefusedKind::TooManyRequests, 429),
+            (RefusedKind::Unavailable, 503),
             (RefusedKind::Internal, 500),
         ] {
             let answer = Refusal::from(Refused::new(kind, "m", "h")).into_response();

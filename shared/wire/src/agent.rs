@@ -110,6 +110,15 @@ pub struct SyncRequest {
     /// The version of the CI system's runner program on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_version: Option<String>,
+    /// Made by the agent's process at its start, and known to nobody else. It tells a request that was overtaken from one of a stranger who has
+    /// the token. An agent that has one changes its token with each reset.
+    #[schema(value_type = Option<schema::HostId>)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// SHA-256 in hex of the token that the agent will use from now on; named until the answer says that it is taken.
+    #[schema(value_type = Option<schema::TokenSha256>)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_token_sha256: Option<String>,
     /// How long the answer may wait for something new to say.
     #[serde(default)]
     pub wait_ms: u64,
@@ -135,6 +144,12 @@ pub struct SyncAnswer {
     /// An agent that hears nothing else by then ends its host by itself.
     pub fence_in_ms: Option<u64>,
     pub next_sync_in_ms: u64,
+    /// The agent should make itself another token, once nothing of its work is left, and name it in its next request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub token_due: bool,
+    /// The token that the request named is the runner's now: the one that it came with is worthless.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub token_taken: bool,
 }
 
 /// An agent that was told to register asks for what its runner program needs, each time before that begins.
@@ -147,8 +162,13 @@ pub struct RegistrationRequest {
     /// The claim's, as the task says.
     #[schema(value_type = schema::Label)]
     pub label: Label,
-    /// How many times the program has begun in this epoch, with this one. The same number again replaces what was given for it.
+    /// Which registration of this epoch it is. Each is handed out once: the same number again is answered only to the session that asked for
+    /// it before, whose answer may have been lost, and then replaces what was given for it.
     pub count: u32,
+    /// As in a sync.
+    #[schema(value_type = Option<schema::HostId>)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -216,6 +216,8 @@ impl<G: Ground> Stage<G> {
                     hosts.push(host);
                 }
                 Err(refused) if over(&refused) => self.ec2.end(&host.machine_id, EndedBy::Itself).await?,
+                // EC2 does not show it yet: it comes again.
+                Err(refused) if refused.kind == RefusedKind::Unavailable => {}
                 Err(refused) => return Err(refused.into()),
             }
         }
@@ -357,6 +359,7 @@ fn over(refused: &Refused) -> bool {
         | RefusedKind::NotFound
         | RefusedKind::Conflict
         | RefusedKind::TooManyRequests
+        | RefusedKind::Unavailable
         | RefusedKind::Internal => false,
     }
 }

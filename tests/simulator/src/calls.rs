@@ -30,6 +30,11 @@ pub(crate) enum Call {
         token: String,
         request: SyncRequest,
     },
+    /// A sync of somebody who has copied a token that its agent has replaced since: it takes the runner out of its pool, and changes nothing else.
+    CopiedToken {
+        token: String,
+        request: SyncRequest,
+    },
     /// A sync that must change nothing but the heartbeat: its epoch is over.
     OldEpoch {
         token: String,
@@ -58,6 +63,7 @@ pub(crate) enum Kind {
     Release,
     Sync,
     StaleToken,
+    CopiedToken,
     OldEpoch,
     Bootstrap,
     Refresh,
@@ -99,6 +105,8 @@ pub(crate) enum Intrusion {
     GuessedToken,
     /// One that was renewed.
     OldToken,
+    /// One that its agent has replaced.
+    CopiedToken,
     OldEpoch,
 }
 
@@ -133,6 +141,7 @@ impl Call {
             Self::Release(..) => Kind::Release,
             Self::Sync { .. } => Kind::Sync,
             Self::StaleToken { .. } => Kind::StaleToken,
+            Self::CopiedToken { .. } => Kind::CopiedToken,
             Self::OldEpoch { .. } => Kind::OldEpoch,
             Self::Bootstrap(_) => Kind::Bootstrap,
             Self::Refresh(_) => Kind::Refresh,
@@ -162,6 +171,7 @@ impl Call {
                 }
                 Self::Sync { token, request }
                 | Self::StaleToken { token, request }
+                | Self::CopiedToken { token, request }
                 | Self::OldEpoch { token, request } => {
                     Reply::Synced(control.sync(&token, &request).await.map(Box::new))
                 }
@@ -198,6 +208,7 @@ impl Call {
             Self::Release(_, request) => format!("release {}", request.workflow),
             Self::Sync { request, .. } => sync_in_words("sync", request),
             Self::StaleToken { request, .. } => sync_in_words("sync with a wrong token", request),
+            Self::CopiedToken { request, .. } => sync_in_words("sync with a copied token", request),
             Self::OldEpoch { request, .. } => sync_in_words("sync from an old epoch", request),
             Self::Bootstrap(request) => format!("bootstrap {}", request.runner),
             Self::Refresh(_) => "refresh".to_owned(),

@@ -53,6 +53,12 @@ pub enum Fault {
     TokenRenewed,
     /// A token that was renewed came all the same, and was refused.
     OldTokenRefused,
+    /// An agent has another token since its last reset.
+    TokenChanged,
+    /// Its process died when another was on its disk, before it was named or before the old one was forgotten.
+    AgentDiesWithTwoTokens,
+    /// A token that an agent had replaced came all the same, from somebody else.
+    ReplacedTokenMisused,
     PoolChanged,
     /// Its maximum was set below what it had.
     PoolShrunk,
@@ -61,7 +67,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 43] = [
         Self::DuplicateDelivery,
         Self::LostMessage,
         Self::CrashBeforeCall,
@@ -99,6 +105,9 @@ impl Fault {
         Self::TransactionConflict,
         Self::TokenRenewed,
         Self::OldTokenRefused,
+        Self::TokenChanged,
+        Self::AgentDiesWithTwoTokens,
+        Self::ReplacedTokenMisused,
         Self::PoolChanged,
         Self::PoolShrunk,
         Self::FirstShareInTurn,
@@ -144,6 +153,9 @@ impl Fault {
             Self::TransactionConflict => (25, "TransactionConflict"),
             Self::TokenRenewed => (0, "a runner's token renewed"),
             Self::OldTokenRefused => (0, "a renewed token refused"),
+            Self::TokenChanged => (0, "an agent changed its token"),
+            Self::AgentDiesWithTwoTokens => (3, "agent dies with two tokens"),
+            Self::ReplacedTokenMisused => (0, "a copied token was noticed"),
             Self::PoolChanged => (0, "a pool changed"),
             Self::PoolShrunk => (0, "a pool's max below what it has"),
             Self::FirstShareInTurn => (0, "a team's first share while others wait"),

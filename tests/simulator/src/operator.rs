@@ -53,6 +53,7 @@ impl Operator {
     /// What he does at this look at the pools: whatever waits for a person, what he has begun, and now and then something rude.
     pub(crate) fn looks(&mut self, ground: &Ground) -> Vec<(Caller, Call)> {
         let mut calls = self.keeps_going(ground);
+        self.renewing.extend(shut_out(ground));
         match ground.weather.calm(ground.now_ms()) {
             true if !self.has_set_back => {
                 self.has_set_back = true;
@@ -80,7 +81,10 @@ impl Operator {
     fn keeps_going(&self, ground: &Ground) -> Vec<(Caller, Call)> {
         let oracle = ground.oracle();
         let mut calls = Vec::new();
-        for runner in oracle.live().filter(|runner| matches!(runner.state, RunnerState::Quarantined { .. })) {
+        let waits = |runner: &&Runner| {
+            matches!(runner.state, RunnerState::Quarantined { .. }) && !is_shut_out(runner)
+        };
+        for runner in oracle.live().filter(waits) {
             let id = runner.id.clone();
             let call = match runner.kept {
                 true => Call::ReleaseRunner(id.clone()),
@@ -130,6 +134,15 @@ impl Operator {
         let id = chance.one_of(&live)?;
         Some((Caller::Operator(id.clone()), Call::Remove(id.clone(), removal)))
     }
+}
+
+/// Nobody knows who its agent is: it needs a new secret before it is of use again.
+fn is_shut_out(runner: &Runner) -> bool {
+    matches!(runner.state, RunnerState::Quarantined { .. }) && runner.kept && runner.credential.is_none()
+}
+
+fn shut_out(ground: &Ground) -> Vec<RunnerId> {
+    ground.oracle().live().filter(|runner| is_shut_out(runner)).map(|runner| runner.id.clone()).collect()
 }
 
 /// A pool with other numbers. No workflow ever asks for more than its maximum.

@@ -5,7 +5,7 @@ use super::chance::Chance;
 use super::faults::Fault;
 use super::ground::Ground;
 use super::host::Host;
-use motorpool_control::RefusedKind;
+use motorpool_control::{RefusedKind, token_sha256};
 use motorpool_domain::{Epoch, RunnerId};
 use motorpool_wire::agent::{Protocol, SyncRequest};
 
@@ -35,7 +35,11 @@ pub(crate) fn intrude(ground: &Ground, host: &Host) -> Option<(Caller, Call)> {
     match &host.old_request {
         Some(request) if request.epoch < epoch && ground.chance().hits(6_000) => Some((
             caller(Intrusion::OldEpoch, request.epoch),
-            Call::OldEpoch { token: host.token(), request: request.clone() },
+            // It is its own, come late.
+            Call::OldEpoch {
+                token: host.token(),
+                request: SyncRequest { session: Some(host.session()), ..request.clone() },
+            },
         )),
         Some(_) | None => {
             let request = SyncRequest {
@@ -49,13 +53,21 @@ pub(crate) fn intrude(ground: &Ground, host: &Host) -> Option<(Caller, Call)> {
                 results: Vec::new(),
                 notice: None,
                 program_version: None,
+                session: Some("session of an intruder".to_owned()),
+                next_token_sha256: Some(token_sha256("mp_runner_of_an_intruder")),
                 wait_ms: 0,
             };
-            let (by, token) = match host.old_token().filter(|_| ground.chance().hits(7_000)) {
-                Some(old) => (Intrusion::OldToken, old),
-                None => (Intrusion::GuessedToken, "mp_runner_guessed".to_owned()),
+            let Some(token) = host.copied_token(ground).filter(|_| ground.chance().hits(7_000)) else {
+                let token = "mp_runner_guessed".to_owned();
+                return Some((caller(Intrusion::GuessedToken, epoch), Call::StaleToken { token, request }));
             };
-            Some((caller(by, epoch), Call::StaleToken { token, request }))
+            let replaced = ground.oracle().is_replaced(&token_sha256(&token));
+            match replaced {
+                false => Some((caller(Intrusion::OldToken, epoch), Call::StaleToken { token, request })),
+                // It takes a person to mend, who has no more time at the end.
+                true if ground.weather.calm(ground.now_ms()) => None,
+                true => Some((caller(Intrusion::CopiedToken, epoch), Call::CopiedToken { token, request })),
+            }
         }
     }
 }
@@ -69,7 +81,7 @@ pub(crate) fn judge_intrusion(
     reply: &Reply,
 ) {
     let by_token = match by {
-        Intrusion::GuessedToken | Intrusion::OldToken => true,
+        Intrusion::GuessedToken | Intrusion::OldToken | Intrusion::CopiedToken => true,
         Intrusion::OldEpoch => false,
     };
     let right = match reply {
@@ -79,7 +91,10 @@ pub(crate) fn judge_intrusion(
                 ground.fired(Fault::OldTokenRefused);
                 true
             }
-            RefusedKind::Unauthorized | RefusedKind::Internal | RefusedKind::TooManyRequests => true,
+            RefusedKind::Unauthorized
+            | RefusedKind::Internal
+            | RefusedKind::TooManyRequests
+            | RefusedKind::Unavailable => true,
             RefusedKind::Gone => !by_token,
             RefusedKind::InvalidRequest
             | RefusedKind::Forbidden

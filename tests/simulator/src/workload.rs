@@ -199,7 +199,9 @@ impl Work {
         match outcome {
             Ok(view) => self.answered(ground, view),
             Err(refused) => match refused.kind {
-                RefusedKind::Internal | RefusedKind::TooManyRequests => self.later(ground, 1_000, 15_000),
+                RefusedKind::Internal | RefusedKind::TooManyRequests | RefusedKind::Unavailable => {
+                    self.later(ground, 1_000, 15_000);
+                }
                 // No idle runner for one that asks for nothing else; or nothing to release, since nothing was ever accepted.
                 RefusedKind::NotFound if self.manner.idle_only || self.claim.is_none() => {
                     self.step = Step::Done;

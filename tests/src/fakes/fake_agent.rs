@@ -20,6 +20,16 @@ pub struct FakeAgent {
     pub epoch: u64,
     pub registered: Option<String>,
     pub results: Vec<Value>,
+    /// Where it is set, its token changes with each reset, as the real agent's does. Without it, it is an agent of the version before.
+    pub session: Option<String>,
+    /// The token that it will use next.
+    pub next: Option<String>,
+}
+
+/// Other than every token before.
+fn fresh_token(runner: &str) -> String {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    format!("mp_runner_of_{runner}_{}", MADE.fetch_add(1, Ordering::Relaxed))
 }
 
 /// SHA-256 in hex, as tokens are told to the control plane.
@@ -39,8 +49,7 @@ pub async fn register(operator: &Api, pool: &str, runner: &str, machine: Value) 
 impl FakeAgent {
     /// An agent with a fresh token of its own, which nobody knows yet.
     pub fn new(api: &Api, runner: &str) -> Self {
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        let token = format!("mp_runner_of_{runner}_{}", MADE.fetch_add(1, Ordering::Relaxed));
+        let token = fresh_token(runner);
         Self {
             api: api.as_who(Some(&token)),
             runner: runner.to_owned(),
@@ -50,7 +59,15 @@ impl FakeAgent {
             epoch: 1,
             registered: None,
             results: Vec::new(),
+            session: None,
+            next: None,
         }
+    }
+
+    /// The same with a session of its own, as if its process had just begun.
+    #[must_use]
+    pub fn in_session(self, session: &str) -> Self {
+        Self { session: Some(session.to_owned()), ..self }
     }
 
     /// A registered machine whose agent has redeemed its secret.
@@ -88,7 +105,17 @@ impl FakeAgent {
             "agent_version": "fake",
             "registered": self.registered,
             "results": self.results,
+            "session": self.session,
+            "next_token_sha256": self.next.as_deref().map(sha256_hex),
         })
+    }
+
+    /// Goes on with the token that it made last.
+    pub fn adopt_next(&mut self) {
+        if let Some(next) = self.next.take() {
+            self.api = self.api.as_who(Some(&next));
+            self.token = next;
+        }
     }
 
     /// Says what it sees, and does nothing about the answer.
@@ -158,6 +185,12 @@ impl FakeAgent {
         if epoch != self.epoch {
             self.epoch = epoch;
             self.results.clear();
+        }
+        if answer["token_taken"] == true {
+            self.adopt_next();
+        }
+        if answer["token_due"] == true && self.session.is_some() && self.next.is_none() {
+            self.next = Some(fresh_token(&self.runner));
         }
         Ok(answer)
     }

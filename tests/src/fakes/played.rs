@@ -57,6 +57,8 @@ impl PlayedAgents {
             results: agent.results.clone(),
             notice: *notice,
             program_version: None,
+            session: None,
+            next_token_sha256: None,
             wait_ms: 0,
         };
         // What it knows by now it keeps, whether its sync is answered or not.

@@ -44,6 +44,8 @@ impl Story {
             runner: id("r-abc-1"),
             boot_id: "boot-1".to_owned(),
             agent_version: "0.1.0".to_owned(),
+            session: "session-1".to_owned(),
+            next_token: None,
             seed: 7,
             first_contact_by: BootInstant::from_boot_ms(900_000),
         };
@@ -79,7 +81,7 @@ impl Story {
 }
 
 fn sent(effects: &[Effect]) -> Option<&SyncRequest> {
-    effects.iter().find_map(|effect| if let Effect::Sync(request) = effect { Some(request) } else { None })
+    effects.iter().find_map(|effect| if let Effect::Sync(request, _) = effect { Some(request) } else { None })
 }
 
 fn started(effects: &[Effect]) -> Option<&TaskStart> {

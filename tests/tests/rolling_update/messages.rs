@@ -56,6 +56,8 @@ pub(crate) fn sync_request() -> SyncRequest {
         ],
         notice: Some(Notice::Interruption),
         program_version: Some("2.329.0".to_owned()),
+        session: Some("session-1".to_owned()),
+        next_token_sha256: Some("cd".repeat(32)),
         wait_ms: 15_000,
     }
 }
@@ -71,6 +73,8 @@ pub(crate) fn sync_answer() -> SyncAnswer {
         threshold_in_ms: Some(600_000),
         fence_in_ms: Some(720_000),
         next_sync_in_ms: 15_000,
+        token_due: true,
+        token_taken: true,
     }
 }
 
@@ -96,7 +100,13 @@ fn order(task: &str, kind: TaskKind) -> TaskOrder {
 }
 
 pub(crate) fn registration_request() -> RegistrationRequest {
-    RegistrationRequest { runner: id("r-abc-1"), epoch: Epoch(1), label: id("motorpool-c-abc"), count: 1 }
+    RegistrationRequest {
+        runner: id("r-abc-1"),
+        epoch: Epoch(1),
+        label: id("motorpool-c-abc"),
+        count: 1,
+        session: Some("session-1".to_owned()),
+    }
 }
 
 pub(crate) fn registration_answer() -> RegistrationAnswer {

@@ -54,6 +54,9 @@ async fn a_whole_life(world: &World, version: &'static str) -> Result<()> {
     ensure!(agent.states == ["created", "running", "releasing", "resetting", "idle"], "{:?}", agent.states);
     let runner = world.runner(&agent.runner).await?;
     ensure!(runner.state == RunnerState::Idle && runner.epoch.0 == 2 && runner.proof.is_some(), "{runner:?}");
+    let changed = agent.token != format!("mp_runner_{}", agent.runner);
+    ensure!(changed == (version == "newer"), "only who knows of it changes its token: {}", agent.token);
+    world.control.sync(&agent.token, &agent.report()?).await?;
     Ok(())
 }
 
@@ -63,6 +66,8 @@ struct ScriptedAgent {
     form: Value,
     runner: RunnerId,
     token: String,
+    /// Another, which it has named or will: where its version knows of sessions, its token changes with each reset.
+    next: Option<String>,
     epoch: u64,
     registered: Option<String>,
     results: Vec<Value>,
@@ -86,6 +91,7 @@ impl ScriptedAgent {
             form: message(&format!("agent/{version}/sync_request"))?,
             runner: runner.clone(),
             token,
+            next: None,
             epoch: answer["epoch"].as_u64().context("an epoch")?,
             registered: None,
             results: Vec::new(),
@@ -108,11 +114,14 @@ impl ScriptedAgent {
     fn report(&self) -> Result<SyncRequest> {
         let mut report = self.form.clone();
         let fields = report.as_object_mut().context("a request has fields")?;
-        for unsaid in ["registered", "busy", "results", "notice"] {
+        for unsaid in ["registered", "busy", "results", "notice", "next_token_sha256"] {
             fields.remove(unsaid);
         }
         report["runner"] = json!(self.runner);
         report["epoch"] = json!(self.epoch);
+        if let Some(next) = &self.next {
+            report["next_token_sha256"] = json!(token_sha256(next));
+        }
         if let Some(label) = &self.registered {
             report["registered"] = json!(label);
         }
@@ -132,6 +141,12 @@ impl ScriptedAgent {
         if epoch != self.epoch {
             self.epoch = epoch;
             self.results.clear();
+        }
+        if answer["token_taken"] == true {
+            self.token = self.next.take().context("a token that it named")?;
+        }
+        if answer["token_due"] == true && self.form.get("session").is_some() {
+            self.next = Some(format!("{}_{epoch}", self.token));
         }
         let task = &answer["task"];
         if task.is_null() {

@@ -68,6 +68,8 @@ pub(crate) fn runner(state: RunnerState) -> Runner {
         credential: Some(Credential {
             token_sha256: "ab".repeat(32),
             machine_id: "i-0123456789abcdef0".to_owned(),
+            // Not set: what an older control plane loses of it, the agent makes up for at its next reset.
+            named: None,
         }),
         boot_id: Some("boot-1".to_owned()),
         proof: Some(CleanProof {
@@ -83,6 +85,8 @@ pub(crate) fn runner(state: RunnerState) -> Runner {
             name: "mp-ab12cd-r-abc-1.3.1".to_owned(),
             id: "42".to_owned(),
         }),
+        // As with `named`: a registration may be handed out once more, in that epoch.
+        handed_out: None,
         program: Some("2.329.0".to_owned()),
         // Beside the document, and in none of the fixtures.
         seen_at: None,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use motorpool_domain::ladder::{CapacityOption, Lacking, LaunchCall};
 use motorpool_domain::pool::{BackendKind, Pool, RuleError, Rules};
-use motorpool_domain::runner::{Presence, Runner};
+use motorpool_domain::runner::{Attested, Presence, Runner};
 use motorpool_domain::spec::Want;
 use motorpool_domain::{LaunchId, PoolName, RunnerId};
 use std::collections::HashMap;
@@ -35,7 +35,13 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Whether the runner's machine is there.
     async fn describe(&self, runner: &Runner) -> Result<Presence, BackendError>;
 
-    /// The machine is told to go; the answer is whether it is gone already.
+    /// Whether a machine that claims to be the runner's is: an agent's word alone does not count. Asked where all machines of a launch are told the
+    /// same; a backend that tells each its own secret has nothing to add to that.
+    async fn attest(&self, _: &Runner, _provider_id: &str) -> Result<Attested, BackendError> {
+        Ok(Attested::NobodyKnows)
+    }
+
+    /// The machine is told to go; the answer is whether it is gone already. One that is there and is not the runner's is never told: an error.
     async fn ensure_gone(&self, runner: &Runner) -> Result<Presence, BackendError>;
 
     /// Every machine of ours in this pool that is not gone, with or without a record.
@@ -46,7 +52,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
         Duration::ZERO
     }
 
-    /// Ends a machine that has no record, or whose record is of another machine.
+    /// Ends a machine that has no record, or whose record is of another machine. One that is not ours is never told: an error.
     async fn discard(&self, machine: &Machine) -> Result<(), BackendError>;
 
     /// Whether this control plane is one that can launch, see and end the runner's machine. One that is not leaves what is due for it
@@ -190,6 +196,11 @@ impl Backend for Elsewhere {
 
     async fn describe(&self, _: &Runner) -> Result<Presence, BackendError> {
         Ok(Presence::Unknown)
+    }
+
+    /// Whoever launched it will note it, or can be asked.
+    async fn attest(&self, _: &Runner, _: &str) -> Result<Attested, BackendError> {
+        Ok(Attested::NotShown)
     }
 
     async fn ensure_gone(&self, _: &Runner) -> Result<Presence, BackendError> {

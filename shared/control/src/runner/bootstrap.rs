@@ -1,24 +1,26 @@
 //! Bootstrap: an agent redeems its launch secret, once, for the right to use a token of its own making.
 
-use super::is_fit_id;
+use super::{is_fit_id, is_token_sha256};
 use crate::control::Control;
-use crate::error::{Refused, RefusedKind};
+use crate::error::{Refused, RefusedKind, chain};
 use crate::secrets::same;
 use crate::store::{RunnerWrite, Written};
 use crate::tries::Tries;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    Credential, Identity, Joining, Runner, RunnerEvent, StateName, identify, join,
+    Attested, Credential, Identity, Joining, Runner, RunnerEvent, StateName, identify, join,
 };
 use motorpool_domain::{Actor, AuditEntry};
 use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, LONGEST_ID};
+use std::time::Duration;
+
+/// A provider's lists lag by seconds.
+const SHOWN_SOON: Duration = Duration::from_secs(3);
 
 impl Control {
     pub async fn bootstrap(&self, request: BootstrapRequest) -> Result<BootstrapAnswer, Refused> {
         let BootstrapRequest { runner: id, secret, token_sha256, machine_id, boot_id } = request;
-        if token_sha256.len() != 64
-            || !token_sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-        {
+        if !is_token_sha256(&token_sha256) {
             return Err(Refused::invalid(
                 "token_sha256 must be 64 lower-case hex digits",
                 "hash the token with SHA-256",
@@ -32,7 +34,7 @@ impl Control {
                 "send what the machine and its kernel say, or a UUID",
             ));
         }
-        let credential = Credential { token_sha256, machine_id };
+        let credential = Credential { token_sha256, machine_id, named: None };
         let now = self.now();
         let mut tries = Tries::new();
         loop {
@@ -47,6 +49,7 @@ impl Control {
                 Identity::Own => {}
                 Identity::Other => return Err(self.other_machine(&runner, &credential.machine_id)),
                 Identity::NotNoted => {
+                    self.must_be_its(&pool, &runner, &credential.machine_id).await?;
                     let launched = RunnerEvent::Launched { provider_id: credential.machine_id.clone() };
                     self.transition(&pool, &runner, &launched, &who, now).await?;
                     if runner.state.name() == StateName::Created {
@@ -70,6 +73,25 @@ impl Control {
                 }
                 Written::Lost { .. } | Written::Missing => {}
             }
+        }
+    }
+
+    /// The provider's word, where the agent's alone would do for any machine of its launch.
+    async fn must_be_its(&self, pool: &Pool, runner: &Runner, machine: &str) -> Result<(), Refused> {
+        let attested = match self.backend(pool.rules.backend)?.attest(runner, machine).await {
+            Ok(attested) => attested,
+            Err(error) => {
+                tracing::warn!(runner = %runner.id, machine, error = chain(&error), "the provider could not be asked for a machine that wants to join");
+                Attested::NotShown
+            }
+        };
+        match attested {
+            Attested::Its | Attested::NobodyKnows => Ok(()),
+            Attested::Another => Err(self.other_machine(runner, machine)),
+            Attested::NotShown => Err(Refused::not_yet(
+                format!("the provider does not show the machine of runner {} yet", runner.id),
+                SHOWN_SOON,
+            )),
         }
     }
 

@@ -5,6 +5,7 @@ mod effects;
 mod operate;
 mod registration;
 mod sync;
+mod token;
 mod transition;
 mod view;
 
@@ -18,7 +19,12 @@ use motorpool_wire::agent::LONGEST_ID;
 
 /// How many records of one use case are written at the same time.
 pub(crate) const ABREAST: usize = 8;
+
 /// Whether a machine's or a boot's id, as an agent tells it, can be kept and shown as it is.
 fn is_fit_id(id: &str) -> bool {
     id.chars().count() <= LONGEST_ID && !id.chars().any(steers)
+}
+
+fn is_token_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }

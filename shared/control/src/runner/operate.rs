@@ -237,7 +237,7 @@ fn not_now(runner: &Runner, refusal: Refusal) -> Refused {
             format!("runner {} is {} for a claim", runner.id, runner.state.name()),
             "drain it (`--drain`, `?drain=true`) to let its holder finish, or take it away (`--force`, `?force=true`)",
         ),
-        Refusal::NotNow => Refused::conflict(
+        Refusal::NotNow | Refusal::HandedOut => Refused::conflict(
             format!("runner {} is {}, not quarantined", runner.id, runner.state.name()),
             "only a quarantined runner needs to be released",
         ),

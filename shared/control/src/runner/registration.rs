@@ -1,30 +1,38 @@
 //! Registrations with CI systems: an agent gets what its runner program needs; what is void is taken back, and the sweep takes back
 //! what a crash left.
 
-use super::Applied;
+use super::{Applied, is_fit_id};
 use crate::control::Control;
 use crate::error::{Refused, RefusedKind, chain};
 use crate::ports::ci::{Ci, CiError, CiTrouble, ListedRunner, RegistrationOrder};
 use crate::store::Found;
-use motorpool_domain::Actor;
 use motorpool_domain::ci::{CiBinding, CiSystem, Registration, is_ghost, named, registration_name};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Holder, Runner, RunnerEvent};
+use motorpool_domain::runner::{HandedOut, Holder, Refusal, Runner, RunnerEvent, Sender, may_be_handed_out};
 use motorpool_domain::time::millis;
-use motorpool_wire::agent::{RegistrationAnswer, RegistrationRequest};
+use motorpool_domain::{Actor, RunnerId};
+use motorpool_wire::agent::{LONGEST_ID, RegistrationAnswer, RegistrationRequest};
 use motorpool_wire::api::{CiTroubleView, CiView};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
 
 impl Control {
-    /// The same request again is answered anew: nobody keeps a secret that could be asked for twice.
+    /// The same request of the same agent again is answered anew: nobody keeps a secret that could be asked for twice.
     pub async fn register_with_ci(
         &self,
         token: &str,
         request: &RegistrationRequest,
     ) -> Result<RegistrationAnswer, Refused> {
-        let RegistrationRequest { runner: id, epoch, label, count } = request;
-        let runner = self.known_runner(token, id).await?;
+        let RegistrationRequest { runner: id, epoch, label, count, session } = request;
+        let now = self.now();
+        if !session.as_deref().is_none_or(is_fit_id) {
+            return Err(Refused::invalid(
+                format!("session must be at most {LONGEST_ID} characters, and none of them a control"),
+                "make up something random",
+            ));
+        }
+        let sender = Sender { session: session.as_deref(), next: None };
+        let runner = self.known_runner(token, id, sender, now).await?;
         let holder = runner.holder().filter(|holder| holder.label() == *label);
         let (Some(Holder::Claim(claim)), true) = (holder, runner.epoch == *epoch) else {
             return Err(Refused::conflict(
@@ -36,6 +44,10 @@ impl Control {
                 "sync first; it says what should be",
             ));
         };
+        let handed_out = HandedOut { count: *count, session: session.clone() };
+        if !may_be_handed_out(&runner, &handed_out) {
+            return Err(handed_out_already(id, *count));
+        }
         let pool = self.pool_record(&runner.pool).await?.pool;
         let Some(binding) = &pool.rules.ci else {
             return Err(Refused::invalid(
@@ -54,9 +66,14 @@ impl Control {
             name: name.clone(),
             id: registered.id,
         };
-        let event = RunnerEvent::RegistrationIssued { registration: registration.clone() };
+        let event = RunnerEvent::RegistrationIssued { registration: registration.clone(), handed_out };
+        // The CI system may have taken its time.
         match self.transition(&pool, &runner, &event, &Actor::Runner(id.clone()), self.now()).await? {
             Applied::Changed { .. } | Applied::Stayed => {}
+            Applied::Refused(Refusal::HandedOut) => {
+                self.take_back(&registration).await;
+                return Err(handed_out_already(id, *count));
+            }
             Applied::Refused(_) | Applied::Overtaken => {
                 // Its hold ended meanwhile: nobody may use what was just made.
                 self.take_back(&registration).await;
@@ -147,6 +164,15 @@ impl Control {
             );
         }
     }
+}
+
+/// Whoever has it or asks for it now is not the agent.
+fn handed_out_already(runner: &RunnerId, count: u32) -> Refused {
+    tracing::warn!(target: "alert", %runner, count, "a registration was asked for a second time, by somebody else: one of the two is not the runner's agent");
+    Refused::conflict(
+        format!("registration {count} of runner {runner} was handed out already"),
+        "ask for the next; an operator was told",
+    )
 }
 
 impl From<CiError> for Refused {

@@ -1,22 +1,22 @@
 //! `sync`: an agent says what is, and is told what should be. Also its heartbeat.
 
 use super::bootstrap::gone;
-use super::{Applied, is_fit_id};
+use super::{Applied, is_fit_id, is_token_sha256};
 use crate::control::Control;
-use crate::error::{Refused, RefusedKind};
+use crate::error::Refused;
 use crate::secrets::{same, token_sha256};
 use motorpool_domain::audit::cut;
 use motorpool_domain::ci::is_older;
 use motorpool_domain::claim::{Claim, left_over};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    Desired, Holder, Observed, Runner, RunnerEvent, RunnerState, StateName, Task, TaskOutcome, TaskResult,
-    desired, observe,
+    Desired, Holder, NextToken, Observed, Runner, RunnerEvent, RunnerState, Sender, StateName, Task,
+    TaskOutcome, TaskResult, desired, is_token_due, observe,
 };
 use motorpool_domain::text::visible;
 use motorpool_domain::time::millis;
-use motorpool_domain::{Actor, RunnerId, Threshold, Timestamp};
-use motorpool_wire::agent::{AgentSelf, LONGEST_ID, Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
+use motorpool_domain::{Actor, Threshold, Timestamp};
+use motorpool_wire::agent::{LONGEST_ID, Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,9 @@ const STEPS: usize = 4;
 impl Control {
     pub async fn sync(&self, token: &str, request: &SyncRequest) -> Result<Synced, Refused> {
         let now = self.now();
-        let runner = self.known_runner(token, &request.runner).await?;
+        let sender =
+            Sender { session: request.session.as_deref(), next: request.next_token_sha256.as_deref() };
+        let runner = self.known_runner(token, &request.runner, sender, now).await?;
         if !Protocol::OURS.understands(request.protocol) {
             return Err(other_protocol(request.protocol));
         }
@@ -40,6 +42,14 @@ impl Control {
             return Err(Refused::invalid(
                 format!("boot_id must be at most {LONGEST_ID} characters, and none of them a control"),
                 "send what the kernel says, or a UUID",
+            ));
+        }
+        if !sender.session.is_none_or(is_fit_id) || !sender.next.is_none_or(is_token_sha256) {
+            return Err(Refused::invalid(
+                format!(
+                    "session must be at most {LONGEST_ID} characters, and next_token_sha256 64 lower-case hex digits"
+                ),
+                "make up the one, and hash the token with SHA-256 for the other",
             ));
         }
         if runner.state.name() == StateName::Terminated {
@@ -50,7 +60,10 @@ impl Control {
         let known = runner.rev;
         // An old epoch changes nothing; its sender is told the present one.
         let runner = match request.epoch == runner.epoch {
-            true => self.take_report(&pool, runner, request, now).await?,
+            true => {
+                let runner = self.take_next_token(&pool, runner, token, request, now).await?;
+                self.take_report(&pool, runner, request, now).await?
+            }
             false => runner,
         };
         let Synced { answer, news } = answer(&pool, &runner, request, now);
@@ -58,21 +71,25 @@ impl Control {
         Ok(Synced { answer, news: news || runner.rev != known })
     }
 
-    /// Whose token this is, told from the token alone.
-    pub async fn runner_of_token(&self, token: &str) -> Result<AgentSelf, Refused> {
-        let found = self.store.runner_by_token(&token_sha256(token)).await?;
-        let Runner { id, pool, epoch, state, .. } = found.ok_or_else(not_its_token)?;
-        Ok(AgentSelf { runner: id, pool, epoch, state: state.name() })
-    }
-
-    /// An unknown runner, a wrong token and an old token look the same.
-    pub(super) async fn known_runner(&self, token: &str, id: &RunnerId) -> Result<Runner, Refused> {
-        let hash = token_sha256(token);
-        self.store
-            .runner(id)
-            .await?
-            .filter(|runner| runner.credential.as_ref().is_some_and(|known| same(&known.token_sha256, &hash)))
-            .ok_or_else(not_its_token)
+    /// Its agent's next token is its token from here on. Written by itself, and before the proof that it is clean: a runner is not idle with a token that
+    /// its last holder could have read, and what a crash cuts off in between is told again with the next one.
+    async fn take_next_token(
+        &self,
+        pool: &Pool,
+        runner: Runner,
+        token: &str,
+        request: &SyncRequest,
+        now: Timestamp,
+    ) -> Result<Runner, Refused> {
+        let SyncRequest { session: Some(session), next_token_sha256: Some(next), .. } = request else {
+            return Ok(runner);
+        };
+        let from = token_sha256(token);
+        if same(&from, next) {
+            return Ok(runner);
+        }
+        let next = NextToken { token_sha256: next.clone(), session: session.clone() };
+        Ok(self.report(pool, runner, &RunnerEvent::TokenChanged { from, next }, None, now).await?.0)
     }
 
     /// A long poll asks often: the heartbeat is written at most twice an interval.
@@ -179,17 +196,14 @@ fn answer(pool: &Pool, runner: &Runner, request: &SyncRequest, now: Timestamp) -
         threshold_in_ms: runner.threshold.map(|Threshold(at)| millis(now.until(at))),
         fence_in_ms: runner.threshold.map(|Threshold(at)| millis(now.until(at.after(limits.grace)))),
         next_sync_in_ms: millis(next_sync(runner, limits.heartbeat, now)),
+        token_due: is_token_due(runner),
+        token_taken: is_taken(runner, request),
     };
-    let news = new_task || end || runner.epoch != request.epoch;
+    // Without another token it can't be idle, and it may not have been told so yet.
+    let waits_for_token =
+        observed.owes_token && request.next_token_sha256.is_none() && observed.busy.is_none();
+    let news = new_task || end || runner.epoch != request.epoch || waits_for_token;
     Synced { answer, news }
-}
-
-fn not_its_token() -> Refused {
-    Refused::new(
-        RefusedKind::Unauthorized,
-        "this token is not that of this runner",
-        "a rotated or removed runner must bootstrap anew: `motorpool runners token`",
-    )
 }
 
 fn other_protocol(theirs: Protocol) -> Refused {
@@ -224,7 +238,14 @@ fn observed(request: &SyncRequest, runner: &Runner) -> Observed {
         true => request.results.iter().map(kept).collect(),
         false => Vec::new(),
     };
-    Observed { registered: request.registered.clone(), busy: request.busy.clone(), results }
+    let owes_token = request.session.is_some() && is_token_due(runner);
+    Observed { registered: request.registered.clone(), busy: request.busy.clone(), results, owes_token }
+}
+
+/// Whether the token that the request names is the runner's by now.
+fn is_taken(runner: &Runner, request: &SyncRequest) -> bool {
+    let its = runner.credential.as_ref().zip(request.next_token_sha256.as_ref());
+    its.is_some_and(|(its, named)| same(&its.token_sha256, named))
 }
 
 /// A result, as far as it is worth keeping: what an agent says at length would make records too large to write.

@@ -70,10 +70,20 @@ impl Store {
 
     /// The runner whose token has this hash, if its record says so as well: a token that was replaced is nobody's.
     pub async fn runner_by_token(&self, token_sha256: &str) -> Result<Option<Runner>, LedgerError> {
-        let Some(token) = self.one::<RunnerToken>(RunnerToken::path_of(token_sha256)).await? else {
-            return Ok(None);
-        };
+        let Some(token) = self.token(token_sha256).await? else { return Ok(None) };
         Ok(self.runner(&token.runner).await?.filter(|runner| token.is_good_for(runner, same)))
+    }
+
+    /// What is known of a token by its hash, good or not.
+    pub async fn token(&self, token_sha256: &str) -> Result<Option<RunnerToken>, LedgerError> {
+        self.one(RunnerToken::path_of(token_sha256)).await
+    }
+
+    /// Somebody who should not have it was seen to use this token at `at`.
+    pub async fn note_misused(&self, token: RunnerToken, at: Timestamp) -> Result<(), LedgerError> {
+        let token = RunnerToken { misused_at: Some(at), ..token };
+        self.commit(&Tx::default().with(Op::Put { row: row(&token)?, when: When::Always })).await?;
+        Ok(())
     }
 
     /// For display, sweeps and a first look: an index, and so perhaps late. Terminated runners are listed only when asked for by state. Of

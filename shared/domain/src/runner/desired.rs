@@ -14,6 +14,8 @@ pub struct Observed {
     pub busy: Option<TaskId>,
     /// How the tasks ended that it has done in this epoch.
     pub results: Vec<TaskResult>,
+    /// It changes its token with each reset, and has not done so in this one.
+    pub owes_token: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +135,9 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
                 let why = tasks.failure(&tasks.deregister_id(*attempt))?;
                 return Some(RunnerEvent::CleanFailed { why: format!("it could not deregister: {why}") });
             }
+            if rules.clean == Clean::Keep && observed.owes_token {
+                return None;
+            }
             if rules.clean == Clean::Keep {
                 return Some(RunnerEvent::CleanProven { how: ProofKind::Keep, task: None });
             }
@@ -140,7 +145,8 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
             if let Some(why) = tasks.failure(&id) {
                 return Some(RunnerEvent::CleanFailed { why });
             }
-            tasks.done(&id).then_some(RunnerEvent::CleanProven { how: ProofKind::Cleanup, task: Some(id) })
+            let clean = tasks.done(&id) && !observed.owes_token;
+            clean.then_some(RunnerEvent::CleanProven { how: ProofKind::Cleanup, task: Some(id) })
         }
         RunnerState::Idle
         | RunnerState::Quarantined { .. }

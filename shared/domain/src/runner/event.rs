@@ -4,7 +4,7 @@ use crate::ci::Registration;
 use crate::ids::{ClaimId, Label, TaskId};
 use crate::ladder::LaunchCall;
 use crate::record::Key;
-use crate::runner::{ProofKind, Runner};
+use crate::runner::{HandedOut, NextToken, ProofKind, Runner};
 use crate::time::Threshold;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -72,7 +72,15 @@ pub enum RunnerEvent {
     /// The CI system knows it by this now.
     RegistrationIssued {
         registration: Registration,
+        handed_out: HandedOut,
     },
+    /// Its agent, which came with the token `from`, uses another from now on.
+    TokenChanged {
+        from: String,
+        next: NextToken,
+    },
+    /// Somebody came with a token that its agent has replaced, and is not that agent.
+    TokenMisused,
     /// Its agent says which runner program it has.
     ProgramSeen {
         version: String,
@@ -110,6 +118,8 @@ impl RunnerEvent {
             | Self::NewBoot { .. }
             | Self::InterruptionNotice { .. }
             | Self::ProgramSeen { .. }
+            | Self::TokenChanged { .. }
+            | Self::TokenMisused
             | Self::ThresholdPassed { .. }
             | Self::ProviderGone
             | Self::OperatorRelease

@@ -55,9 +55,22 @@ pub fn join(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
     Own,
-    /// The launch's own answer is on its way, or was lost: who comes with its secret came of it, and that is to be noted first.
+    /// The launch's own answer is on its way, or was lost: whether this machine came of it, its provider is to be asked.
     NotNoted,
     Other,
+}
+
+/// What a provider itself says of a machine that claims to be a runner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attested {
+    /// It was made by the runner's launch, in the runner's place.
+    Its,
+    /// It is there, and is another's or nobody's.
+    Another,
+    /// It is not shown, or not yet.
+    NotShown,
+    /// There is nobody to ask: what a machine is, its secret alone tells.
+    NobodyKnows,
 }
 
 /// Where all machines of a launch are told the same secret, only the machine that the record names may join by it.
@@ -94,6 +107,7 @@ pub fn renew_secret(runner: &Runner, launch: LaunchId) -> Renewal {
             rev: runner.rev + 1,
             launch,
             credential: None,
+            handed_out: None,
             ..runner.clone()
         })),
     }
@@ -106,7 +120,7 @@ mod tests {
     use crate::time::Threshold;
 
     fn credential(token: &str) -> Credential {
-        Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned() }
+        Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned(), named: None }
     }
 
     const NOW: Timestamp = Timestamp::from_millis(0);

@@ -5,6 +5,7 @@ mod decide;
 mod desired;
 mod due;
 mod event;
+mod handed_out;
 mod inventory;
 mod joining;
 mod launching;
@@ -17,14 +18,15 @@ pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
 pub use due::{DueFor, due_for, is_silent_while_idle, outlives_silence};
 pub use event::{Hold, Holder, Notice, Presence, Removal, RunnerEvent};
+pub use handed_out::{HandedOut, may_be_handed_out};
 pub use inventory::{Whose, whose};
-pub use joining::{Identity, Joining, Renewal, identify, join, renew_secret};
+pub use joining::{Attested, Identity, Joining, Renewal, identify, join, renew_secret};
 pub use launching::{
     call_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, may_be_unseen, run_from,
 };
 pub use liveness::{Look, look, next_look, overdue};
 pub use record::{ANNOUNCED, FOR_NOBODY, RUNNER, SEEN, ended_runners, live_runners, state_prefix};
-pub use token::RunnerToken;
+pub use token::{NextToken, Replaced, RunnerToken, Sender, TokenUse, is_token_due};
 
 use crate::ci::Registration;
 use crate::ids::{Epoch, LaunchId, PoolName, RunnerId, TaskId};
@@ -69,6 +71,9 @@ pub struct Runner {
     /// What the CI system knows it by at present.
     #[serde(default)]
     pub registration: Option<Registration>,
+    /// The last registration of this epoch that was handed out, whether the CI system still knows it or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed_out: Option<HandedOut>,
     /// The version of the CI system's runner program on it.
     #[serde(default)]
     pub program: Option<String>,
@@ -86,6 +91,17 @@ pub struct Credential {
     /// SHA-256 of the agent's token, in hex.
     pub token_sha256: String,
     pub machine_id: String,
+    /// Where its agent named the token in the place of an earlier one; nothing for the token that it joined with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<Named>,
+}
+
+/// When an agent named its token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    pub epoch: Epoch,
+    /// Of the agent's process that did.
+    pub session: String,
 }
 
 /// How it is known that a runner is clean.
@@ -316,6 +332,7 @@ impl Runner {
             draining: false,
             used: false,
             registration: None,
+            handed_out: None,
             program: None,
             seen_at: None,
             announced_at: None,

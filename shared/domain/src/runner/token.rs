@@ -1,7 +1,7 @@
 //! The runner that a token belongs to, found by the token's hash. It is a hint of where to look: whether the token is good, only the runner's own
-//! record says.
+//! record says. Of a token that is good no more it says how that came, and so what to think of who still uses it.
 
-use super::Runner;
+use super::{Runner, RunnerState};
 use crate::ids::RunnerId;
 use crate::record::{Key, Kind, Path, Record, Version};
 use crate::time::Timestamp;
@@ -19,6 +19,48 @@ pub struct RunnerToken {
     /// Since when it is good for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
+    /// Its agent has another in its place. Nothing where an operator or its runner's end made it void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Replaced>,
+    /// When somebody else was first seen to use it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misused_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    /// The SHA-256 of the token that took its place.
+    pub by: String,
+    /// Of the agent's process that replaced it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// A token that an agent made, and will use from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextToken {
+    pub token_sha256: String,
+    /// Of the agent's process that made it.
+    pub session: String,
+}
+
+/// What a request tells of its sender, beside its token.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sender<'a> {
+    pub session: Option<&'a str>,
+    /// The SHA-256 of the token that it names as its next.
+    pub next: Option<&'a str>,
+}
+
+/// What to think of who uses a token that is not its runner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenUse {
+    /// It is void, and that says nothing: its operator made it so, or its runner is over, or its misuse was told of.
+    Void,
+    /// The agent that replaced it sent this before it heard so.
+    Late,
+    /// Somebody else has it.
+    Misused,
 }
 
 impl RunnerToken {
@@ -33,16 +75,45 @@ impl RunnerToken {
         self.runner == runner.id && is_its && runner.state.name().live()
     }
 
+    /// What its use by `sender` means once it is not good any more. Requests overtake each other: one that the agent sent with this token may be
+    /// looked at after another has replaced it, and again and again while it waits for news. Such a one is of the session that replaced it, which no
+    /// disk tells of, or names the very token that took its place.
+    pub fn used_by(&self, sender: Sender<'_>, same: fn(&str, &str) -> bool) -> TokenUse {
+        let (Some(Replaced { by, session }), None) = (&self.replaced, self.misused_at) else {
+            return TokenUse::Void;
+        };
+        let same_session = session.as_deref().zip(sender.session).is_some_and(|(its, own)| same(its, own));
+        let names_it = sender.next.is_some_and(|next| same(by, next));
+        if same_session || names_it { TokenUse::Late } else { TokenUse::Misused }
+    }
+
     /// What is to be written of the tokens when `before` becomes `after`: the new one, and the end of the old one.
     pub fn changed(before: &Runner, after: &Runner, now: Timestamp) -> Vec<Self> {
         let live = after.state.name().live();
         let of = |runner: &Runner| Some(runner.credential.as_ref()?.token_sha256.clone());
         let (old, new) = (of(before), of(after));
-        let token = |token_sha256, ended_at| Self { token_sha256, runner: after.id.clone(), ended_at };
-        let ends = old.clone().filter(|_| !live || old != new).map(|old| token(old, Some(now)));
-        let begins = new.clone().filter(|_| live && old != new).map(|new| token(new, None));
+        let token = |token_sha256, ended_at, replaced| Self {
+            token_sha256,
+            runner: after.id.clone(),
+            ended_at,
+            replaced,
+            misused_at: None,
+        };
+        let by = after.credential.as_ref().filter(|_| live && old != new).map(|its| Replaced {
+            by: its.token_sha256.clone(),
+            session: its.named.as_ref().map(|named| named.session.clone()),
+        });
+        let ends = old.clone().filter(|_| !live || old != new).map(|old| token(old, Some(now), by));
+        let begins = new.clone().filter(|_| live && old != new).map(|new| token(new, None, None));
         ends.into_iter().chain(begins).collect()
     }
+}
+
+/// Whether its agent should make itself another token before it is idle again: with each reset, once nothing of its work is left.
+pub fn is_token_due(runner: &Runner) -> bool {
+    let named = runner.credential.as_ref().and_then(|credential| credential.named.as_ref());
+    matches!(runner.state, RunnerState::Resetting { .. })
+        && named.map(|named| named.epoch) != Some(runner.epoch)
 }
 
 impl Record for RunnerToken {
@@ -62,28 +133,71 @@ impl Record for RunnerToken {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Epoch;
     use crate::runner::launching::samples::runner;
-    use crate::runner::{Credential, RunnerState};
+    use crate::runner::{Credential, Named};
+
+    fn with(token: &str, session: Option<&str>) -> Runner {
+        let named = session.map(|session| Named { epoch: Epoch(1), session: session.to_owned() });
+        let credential = Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned(), named };
+        Runner { credential: Some(credential), ..runner(0, 1, true) }
+    }
+
+    fn token(name: &str, ended_at: Option<Timestamp>, replaced: Option<Replaced>) -> RunnerToken {
+        let runner = runner(0, 1, true).id;
+        RunnerToken { token_sha256: name.to_owned(), runner, ended_at, replaced, misused_at: None }
+    }
 
     #[test]
     fn a_token_begins_with_its_credential_and_ends_with_it_or_with_its_runner() {
         let now = Timestamp::from_millis(7);
-        let nobody = runner(0, 1, true);
-        let with = |token: &str| {
-            let credential = Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned() };
-            Runner { credential: Some(credential), ..nobody.clone() }
+        let (nobody, a) = (runner(0, 1, true), with("a", None));
+        assert_eq!(RunnerToken::changed(&nobody, &a, now), [token("a", None, None)]);
+        assert_eq!(RunnerToken::changed(&a, &a, now), []);
+        assert_eq!(RunnerToken::changed(&a, &nobody, now), [token("a", Some(now), None)]);
+        let replaced = Some(Replaced { by: "b".to_owned(), session: Some("s".to_owned()) });
+        let renewed = RunnerToken::changed(&a, &with("b", Some("s")), now);
+        assert_eq!(renewed, [token("a", Some(now), replaced), token("b", None, None)]);
+        let over = Runner { state: RunnerState::Terminated { why: "over".to_owned() }, ..with("a", None) };
+        assert_eq!(RunnerToken::changed(&a, &over, now), [token("a", Some(now), None)]);
+    }
+
+    #[test]
+    fn refuse_22_who_uses_a_replaced_token_is_late_or_somebody_else() {
+        let replaced = Replaced { by: "b".to_owned(), session: Some("s".to_owned()) };
+        let old = token("a", Some(Timestamp::from_millis(7)), Some(replaced));
+        let used = |token: &RunnerToken, session, next| token.used_by(Sender { session, next }, str::eq);
+        assert_eq!(used(&old, None, None), TokenUse::Misused);
+        assert_eq!(used(&old, Some("other"), Some("c")), TokenUse::Misused);
+        assert_eq!(used(&old, Some("s"), None), TokenUse::Late, "sent before it was replaced");
+        assert_eq!(
+            used(&old, Some("other"), Some("b")),
+            TokenUse::Late,
+            "its agent started anew, and says it again"
+        );
+        let told = RunnerToken { misused_at: Some(Timestamp::from_millis(8)), ..old.clone() };
+        assert_eq!(used(&told, None, None), TokenUse::Void, "it is told of once");
+        let by_operator = RunnerToken { replaced: None, ..old.clone() };
+        assert_eq!(used(&by_operator, None, None), TokenUse::Void);
+        let of_an_older_agent = Replaced { by: "b".to_owned(), session: None };
+        let old = RunnerToken { replaced: Some(of_an_older_agent), ..old };
+        assert_eq!(used(&old, None, None), TokenUse::Misused, "no session is not the same session");
+    }
+
+    #[test]
+    fn a_token_is_due_once_a_reset() {
+        let reset = |runner: Runner| {
+            let why = "used".to_owned();
+            let state = RunnerState::Resetting { attempt: 1, not_before: Timestamp::default(), why };
+            Runner { state, epoch: Epoch(2), ..runner }
         };
-        let token = |name: &str, ended_at| RunnerToken {
-            token_sha256: name.to_owned(),
-            runner: nobody.id.clone(),
-            ended_at,
-        };
-        assert_eq!(RunnerToken::changed(&nobody, &with("a"), now), [token("a", None)]);
-        assert_eq!(RunnerToken::changed(&with("a"), &with("a"), now), []);
-        assert_eq!(RunnerToken::changed(&with("a"), &nobody, now), [token("a", Some(now))]);
-        let renewed = RunnerToken::changed(&with("a"), &with("b"), now);
-        assert_eq!(renewed, [token("a", Some(now)), token("b", None)]);
-        let over = Runner { state: RunnerState::Terminated { why: "over".to_owned() }, ..with("a") };
-        assert_eq!(RunnerToken::changed(&with("a"), &over, now), [token("a", Some(now))]);
+        assert!(is_token_due(&reset(with("a", None))));
+        assert!(is_token_due(&reset(with("a", Some("s")))), "it is of an earlier epoch");
+        let mut renewed = reset(with("b", Some("s")));
+        if let Some(named) = renewed.credential.as_mut().and_then(|its| its.named.as_mut()) {
+            named.epoch = Epoch(2);
+        }
+        assert!(!is_token_due(&renewed));
+        assert!(!is_token_due(&Runner { state: RunnerState::Idle, ..reset(with("a", None)) }));
     }
 }

@@ -7,8 +7,8 @@ use motorpool_domain::claim::{Ask, Claim, ClaimKey};
 use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::{Clean, Rules};
 use motorpool_domain::runner::{
-    CleanProof, Credential, Hold, Holder, NewRunner, Notice, Presence, ProofKind, Removal, Runner,
-    RunnerEvent, RunnerState, StateName,
+    CleanProof, Credential, HandedOut, Hold, Holder, NewRunner, NextToken, Notice, Presence, ProofKind,
+    Removal, Runner, RunnerEvent, RunnerState, StateName,
 };
 use motorpool_domain::samples;
 use motorpool_domain::spec::Want;
@@ -85,7 +85,7 @@ pub(crate) fn in_state(name: StateName, kept: bool) -> Runner {
 
 /// What the agent of a sample runner proves itself by.
 pub(crate) fn credential() -> Credential {
-    Credential { token_sha256: "a hash".to_owned(), machine_id: "m-1".to_owned() }
+    Credential { token_sha256: "a hash".to_owned(), machine_id: "m-1".to_owned(), named: None }
 }
 
 /// The same, as the event can find it: a provider answers a launch only once.
@@ -144,9 +144,18 @@ pub(crate) fn events_of(claim: &str, now: Timestamp) -> Vec<(&'static str, Runne
                     name: "mp-1".to_owned(),
                     id: "1".to_owned(),
                 },
+                handed_out: HandedOut { count: 1, session: Some("a session".to_owned()) },
             },
         ),
         ("runner program seen", RunnerEvent::ProgramSeen { version: "2.330.0".to_owned() }),
+        (
+            "token changed",
+            RunnerEvent::TokenChanged {
+                from: credential().token_sha256,
+                next: NextToken { token_sha256: "another".to_owned(), session: "a session".to_owned() },
+            },
+        ),
+        ("replaced token misused", RunnerEvent::TokenMisused),
         ("threshold passed", RunnerEvent::ThresholdPassed { needed: false }),
         ("threshold passed, needed", RunnerEvent::ThresholdPassed { needed: true }),
         ("machine gone", RunnerEvent::ProviderGone),

@@ -259,7 +259,8 @@ fn tells_of_its_agent(event: &RunnerEvent) -> bool {
         | E::CleanFailed { .. }
         | E::NewBoot { .. }
         | E::RegistrationIssued { .. }
-        | E::ProgramSeen { .. } => true,
+        | E::ProgramSeen { .. }
+        | E::TokenChanged { .. } => true,
         E::Launched { .. }
         | E::Attempted { .. }
         | E::LaunchFailed { .. }
@@ -268,6 +269,7 @@ fn tells_of_its_agent(event: &RunnerEvent) -> bool {
         | E::Release { .. }
         | E::Silent { .. }
         | E::InterruptionNotice { .. }
+        | E::TokenMisused
         | E::ThresholdPassed { .. }
         | E::ProviderGone
         | E::OperatorRelease

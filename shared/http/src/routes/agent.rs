@@ -30,6 +30,8 @@ use std::time::Duration;
         (status = 403, description = "The secret is used up, or another machine's", body = ErrorEnvelope),
         (status = 404, description = "Its pool is gone", body = ErrorEnvelope),
         (status = 410, description = "The runner's place is given up", body = ErrorEnvelope),
+        (status = 503, description = "The provider does not show this machine yet", body = ErrorEnvelope,
+            headers(("Retry-After" = u64, description = "After so many seconds it makes sense to ask again"))),
     )
 )]
 pub(super) async fn bootstrap(
@@ -83,7 +85,7 @@ pub(super) async fn sync(
 
 /// Gets what the runner program of a CI system needs to begin
 ///
-/// Each answer holds a secret of its own, for one job on GitHub; the same `count` again replaces what was given for it.
+/// Each answer holds a secret of its own, for one job on GitHub. Each `count` is handed out once; to the session that asked for it, again.
 #[utoipa::path(
     post, path = "/agent/registration", operation_id = "register_with_ci", tag = "agent",
     request_body = RegistrationRequest, security(("runner" = [])),
@@ -91,7 +93,8 @@ pub(super) async fn sync(
         (status = 200, description = "What the program needs", body = RegistrationAnswer),
         (status = 403, description = "The CI system refuses it", body = ErrorEnvelope),
         (status = 404, description = "Its pool or its claim is gone", body = ErrorEnvelope),
-        (status = 409, description = "The runner is not to be registered so now", body = ErrorEnvelope),
+        (status = 409, description = "The runner is not to be registered so now, or that registration was handed out already",
+            body = ErrorEnvelope),
         (status = 429, description = "Nobody may ask now: the CI system takes no more calls, or there are too many of ours",
             body = ErrorEnvelope,
             headers(("Retry-After" = u64, description = "After so many seconds it makes sense to ask again"))),

@@ -4,7 +4,7 @@ use crate::{Ground, INSTALLATION, runners};
 use motorpool_control::ports::backend::{Backend, Machine};
 use motorpool_control::ports::clock::Clock;
 use motorpool_domain::PoolName;
-use motorpool_domain::runner::{Presence, Runner};
+use motorpool_domain::runner::{Attested, Presence, Runner};
 use motorpool_ec2_tests::samples::{attempt, launch_id, runner, terminating};
 use motorpool_ec2_tests::{FakeEc2, FakeSettings, Loss, State, TurnedClock};
 use std::sync::Arc;
@@ -170,6 +170,45 @@ async fn inv_16_a_machine_without_a_record_is_ended_and_another_installations_ne
     assert_eq!(ground.fake.alive(), 1);
     let again = ground.fake.backend(INSTALLATION).await;
     assert_eq!(again.inventory(&ground.pool.name).await.unwrap(), machines[1..]);
+}
+
+#[tokio::test]
+async fn refuse_23_a_machine_is_a_runners_if_ec2_says_that_its_launch_made_it_in_its_place() {
+    let ground = slow_to_show().await;
+    let machines = ground.launched("abc", 2).await;
+    let others = ground.launched("other", 1).await;
+    let first = record(&ground, "abc", 0, None);
+    let asked = async |id: &str| ground.backend.attest(&first, id).await.unwrap();
+    assert_eq!(asked(&machines[0].provider_id).await, Attested::NotShown, "EC2's lists lag");
+    ground.clock.turn(MINUTE);
+    assert_eq!(asked(&machines[0].provider_id).await, Attested::Its);
+    assert_eq!(asked(&machines[1].provider_id).await, Attested::Another, "a sibling's");
+    assert_eq!(asked(&others[0].provider_id).await, Attested::Another, "another launch's");
+    assert_eq!(asked("i-0dead0dead0dead00").await, Attested::NotShown, "nobody's, or not shown yet");
+    assert_eq!(asked("laptop").await, Attested::Another, "no instance at all");
+    let theirs = ground.fake.backend("ffffff").await;
+    assert_eq!(theirs.attest(&first, &machines[0].provider_id).await.unwrap(), Attested::Another);
+    ground.fake.throttle(3, 1_000);
+    assert!(ground.backend.attest(&first, &machines[0].provider_id).await.is_err());
+}
+
+#[tokio::test]
+async fn refuse_23_what_does_not_have_the_tags_of_its_runners_launch_is_never_ended() {
+    let ground = Ground::new().await;
+    let machines = ground.launched("abc", 2).await;
+    let others = ground.launched("other", 1).await;
+    ground.fake.set_tag(&machines[1].provider_id, "motorpool:installation", None);
+    for (index, named) in [(0, &others[0]), (0, &machines[1]), (1, &machines[1])] {
+        let record = record(&ground, "abc", index, Some(named));
+        let ending = terminating(&record, ground.clock.now());
+        let error = ground.backend.ensure_gone(&ending).await.unwrap_err();
+        let why = std::error::Error::source(&error).unwrap().to_string();
+        assert!(why.contains("does not have the tags"), "{why}");
+        let stray = Machine { runner: record.id.clone(), provider_id: named.provider_id.clone() };
+        assert!(ground.backend.discard(&stray).await.is_err());
+    }
+    assert!(!ground.fake.calls().contains_key("TerminateInstances"));
+    assert_eq!(ground.fake.alive(), 3);
 }
 
 #[tokio::test]

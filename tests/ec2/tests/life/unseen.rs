@@ -4,13 +4,14 @@ use crate::cleaned;
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::clock::Clock;
 use motorpool_control::ports::entropy::SeededEntropy;
-use motorpool_control::{Caller, Control, SweepWish};
+use motorpool_control::{Caller, Control, RefusedKind, SweepWish, token_sha256};
 use motorpool_domain::RunnerId;
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{Removal, StateName};
 use motorpool_domain::spec::Usage;
 use motorpool_ec2_tests::stage::Stage;
 use motorpool_ec2_tests::{FakeEc2, FakeSettings, Lagged, Loss, TurnedClock};
+use motorpool_wire::agent::BootstrapRequest;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,48 @@ async fn inv_16_17_what_is_not_shown_yet_is_not_made_again() -> Result<()> {
     let claim = stage.provision(&plane, "gh-1", 3).await?;
     let running = claim.runners.iter().filter(|member| member.state == StateName::Running).count();
     ensure!(claim.state == "ready" && running == 3, "{claim:?}");
+    Ok(())
+}
+
+/// A job that is root on one machine has the secret of its launch. It can name any machine; whose that is, EC2 says.
+#[tokio::test]
+async fn refuse_23_nobody_joins_in_the_place_of_a_sibling() -> Result<()> {
+    let stage = slow_to_show().await?;
+    let plane = stage.plane().await;
+    stage.ec2.lose_answers("RunInstances", 3, Loss::Cut);
+    stage.provision(&plane, "gh-1", 2).await?;
+    let [own, sibling] =
+        <[_; 2]>::try_from(stage.instances().await?).map_err(|all| anyhow::anyhow!("{all:?}"))?;
+    let (mine, its) = (own.runner().context("a runner")?, sibling.runner().context("a runner")?);
+    let secret = own.launch_secret().context("a secret")?;
+    let join = async |runner: &RunnerId, machine: &str, token: &str| {
+        let request = BootstrapRequest {
+            runner: runner.clone(),
+            secret: secret.clone(),
+            token_sha256: token_sha256(token),
+            machine_id: machine.to_owned(),
+            boot_id: "boot".to_owned(),
+        };
+        plane.bootstrap(request).await
+    };
+    let kind = |outcome: Result<_, motorpool_control::Refused>| outcome.err().map(|refused| refused.kind);
+    let before = stage.runners().await?;
+    let unseen = join(&its, &own.id, "thief").await.err().context("it joined")?;
+    ensure!(unseen.kind == RefusedKind::Unavailable && unseen.retry_after.is_some(), "{unseen:?}");
+    stage.clock.turn(SHOWN_AFTER);
+    ensure!(kind(join(&its, &own.id, "thief").await) == Some(RefusedKind::Forbidden), "with its own machine");
+    ensure!(
+        kind(join(&its, "i-0dead0dead0dead00", "thief").await) == Some(RefusedKind::Unavailable),
+        "with nobody's"
+    );
+    ensure!(kind(join(&its, "laptop", "thief").await) == Some(RefusedKind::Forbidden), "with no instance");
+    ensure!(stage.runners().await? == before, "something has come of it");
+    join(&its, &sibling.id, "the sibling").await?;
+    join(&mine, &own.id, "its own").await?;
+    for (runner, machine) in [(&its, &sibling.id), (&mine, &own.id)] {
+        let named = stage.store.runner(runner).await?.and_then(|runner| runner.provider_id);
+        ensure!(named.as_ref() == Some(machine), "{runner} is {named:?}");
+    }
     Ok(())
 }
 

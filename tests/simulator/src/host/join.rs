@@ -61,7 +61,9 @@ impl Host {
                     self.end_host(ground, "it is gone before it began");
                     None
                 }
-                RefusedKind::Internal | RefusedKind::TooManyRequests => self.join_later(ground),
+                RefusedKind::Internal | RefusedKind::TooManyRequests | RefusedKind::Unavailable => {
+                    self.join_later(ground)
+                }
                 RefusedKind::Conflict if self.cloud => self.join_later(ground),
                 RefusedKind::InvalidRequest
                 | RefusedKind::Unauthorized

@@ -3,6 +3,7 @@
 
 mod clock;
 mod join;
+mod tokens;
 mod work;
 
 use super::calls::{Call, Reply};
@@ -14,12 +15,13 @@ use super::yard::Site;
 use clock::HostClock;
 use motorpool_agent::clock::BootInstant;
 use motorpool_agent::machine::{Input, Machine, Memory, Settings, SyncFailure};
-use motorpool_control::{Refused, RefusedKind, Synced};
+use motorpool_control::{Refused, RefusedKind, Synced, token_sha256};
 use motorpool_domain::RunnerId;
 use motorpool_domain::runner::TaskOutcome;
 use motorpool_wire::agent::{SyncAnswer, SyncRequest};
 use std::sync::Arc;
 use std::time::Duration;
+use tokens::Tokens;
 use work::Work;
 
 #[derive(Debug)]
@@ -69,7 +71,7 @@ pub(crate) struct Host {
     boots: u32,
     chance: Chance,
     secret: String,
-    tokens: u32,
+    tokens: Tokens,
     phase: Phase,
     disk: Disk,
     calls: u64,
@@ -134,7 +136,7 @@ impl Host {
             boots: 0,
             chance,
             secret,
-            tokens: 1,
+            tokens: Tokens::default(),
             phase: Phase::Off,
             disk: Disk::default(),
             calls: 0,
@@ -157,19 +159,6 @@ impl Host {
 
     pub(crate) fn agent_is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
-    }
-
-    pub(crate) fn token(&self) -> String {
-        self.nth_token(self.tokens)
-    }
-
-    /// The last but one, which is worthless since its runner has another.
-    pub(crate) fn old_token(&self) -> Option<String> {
-        (self.tokens > 1).then(|| self.nth_token(self.tokens - 1))
-    }
-
-    fn nth_token(&self, nth: u32) -> String {
-        format!("mp_runner_{}_{nth}", self.machine)
     }
 
     /// The machine starts, for the first time or again: with another boot id, and another clock.
@@ -198,7 +187,7 @@ impl Host {
     /// An operator gives it another secret, and starts its agent with it.
     pub(crate) fn give_secret(&mut self, ground: &Ground, secret: String) {
         self.secret = secret;
-        self.tokens += 1;
+        self.tokens.begin_anew();
         self.disk.redeemed = false;
         match self.is_on() {
             true => self.start_agent(ground),
@@ -291,6 +280,8 @@ impl Host {
             runner: self.runner.clone(),
             boot_id: self.boot_id(),
             agent_version: "simulated".to_owned(),
+            session: self.session(),
+            next_token: self.next_token().map(|token| token_sha256(&token)),
             seed: self.chance.draw(),
             first_contact_by: self.first_contact_by,
         };
@@ -326,6 +317,7 @@ impl Host {
                 | RefusedKind::NotFound
                 | RefusedKind::Conflict
                 | RefusedKind::TooManyRequests
+                | RefusedKind::Unavailable
                 | RefusedKind::Internal => SyncFailure::Unreachable,
             }),
         };

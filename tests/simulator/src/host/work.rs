@@ -8,7 +8,7 @@ use crate::schedule::Event;
 use crate::weather::Wind;
 use crate::yard::Power;
 use motorpool_agent::machine::{
-    Effect, Fetch, Input, Kind, RegistrationFailure, RunEnd, RunStart, TaskStart,
+    Effect, Fetch, Input, Kind, RegistrationFailure, RunEnd, RunStart, TaskStart, Token,
 };
 use motorpool_control::RefusedKind;
 use motorpool_domain::runner::TaskOutcome;
@@ -57,10 +57,17 @@ impl Host {
         let now = self.clock.now(ground.now_ms());
         let Phase::Working(machine) = &mut self.phase else { return None };
         let effects = machine.step(input, now);
-        let mut call = None;
+        let mut makes_token = false;
+        let (mut call, life) = (None, self.life);
         for effect in effects {
+            // Its process has died meanwhile.
+            if self.life != life {
+                return None;
+            }
             match effect {
-                Effect::Sync(request) => call = Some(self.sync(ground, request)),
+                Effect::Sync(request, token) => call = Some(self.sync(ground, request, token)),
+                Effect::MakeToken => makes_token = true,
+                Effect::AdoptToken => self.adopt_token(ground),
                 Effect::StartTask(start) => self.start_task(ground, start),
                 Effect::StopTask { grace } => self.stop_task(ground, grace),
                 Effect::FetchRegistration(fetch) => self.fetch(ground, fetch),
@@ -83,10 +90,11 @@ impl Host {
                 }
             }
         }
-        call
+        // Its sync, if one goes out now, gives way to the next.
+        if makes_token && self.life == life { self.make_token(ground).or(call) } else { call }
     }
 
-    fn sync(&mut self, ground: &Ground, request: SyncRequest) -> (u64, Call) {
+    fn sync(&mut self, ground: &Ground, request: SyncRequest, token: Token) -> (u64, Call) {
         if let Some(last) = self.last_request.take()
             && last.epoch < request.epoch
         {
@@ -95,7 +103,7 @@ impl Host {
         self.last_request = Some(request.clone());
         self.calls += 1;
         self.sent_at = self.clock.now(ground.now_ms());
-        (self.calls, Call::Sync { token: self.token(), request })
+        (self.calls, Call::Sync { token: self.which(token), request })
     }
 
     /// The call itself goes out a moment later, beside a sync that may go out now.
@@ -113,6 +121,7 @@ impl Host {
             epoch: *epoch,
             label: label.clone(),
             count: *count,
+            session: Some(self.session()),
         };
         Some((nth, Call::Fetch { token: self.token(), request }))
     }
@@ -125,6 +134,7 @@ impl Host {
             Reply::Fetched(Err(refused)) => match refused.kind {
                 RefusedKind::Conflict => RegistrationFailure::Outdated,
                 RefusedKind::TooManyRequests
+                | RefusedKind::Unavailable
                 | RefusedKind::Unauthorized
                 | RefusedKind::Gone
                 | RefusedKind::Internal => RegistrationFailure::Later { wait: refused.retry_after },

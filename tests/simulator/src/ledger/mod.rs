@@ -25,6 +25,7 @@ use motorpool_control::ports::tx::{Committed, Op, Row, Stored, Tx, When};
 use motorpool_domain::Timestamp;
 use motorpool_domain::pool::{Pool, PoolRecord};
 use motorpool_domain::record::Path;
+use motorpool_domain::runner::SEEN;
 use motorpool_ledger::MemoryLedger;
 use std::future::Future;
 use std::sync::Arc;
@@ -248,6 +249,9 @@ impl SimLedger {
         let kind = self.ground.acting().map(|acting| acting.kind);
         let refused = match (kind, write) {
             (Some(Kind::StaleToken), _) => true,
+            (Some(Kind::CopiedToken), Write::Touch(touch)) => {
+                touch.marks.iter().any(|(mark, _)| mark == SEEN)
+            }
             (Some(Kind::OldEpoch), Write::Touch(_)) => false,
             (Some(Kind::OldEpoch), _) => true,
             (_, _) => false,

@@ -8,6 +8,7 @@ mod pools;
 mod registrations;
 mod runners;
 mod shares;
+mod tokens;
 
 pub(crate) use machines::Token;
 
@@ -28,7 +29,7 @@ use motorpool_domain::runner::{Runner, SEEN, StateName};
 use motorpool_domain::{ClaimId, PoolName, RunnerId, Threshold, Timestamp};
 use pools::Shrunk;
 use shares::Shares;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
@@ -41,6 +42,8 @@ pub(crate) struct Oracle {
     runners: BTreeMap<RunnerId, Runner>,
     claims: BTreeMap<ClaimId, Claim>,
     latest: HashMap<ClaimKey, ClaimId>,
+    /// The hashes of tokens that agents have replaced.
+    replaced: BTreeSet<String>,
     /// Who changed each runner last, and whether by taking it.
     writers: BTreeMap<RunnerId, (Option<Kind>, bool)>,
     claim_writers: BTreeMap<ClaimId, Option<Kind>>,

@@ -22,7 +22,10 @@ impl Oracle {
         self.threshold_stays(scene, before, after);
         if after.state == RunnerState::Idle && before.state != RunnerState::Idle {
             self.proven_clean(scene, before, after);
+            self.has_another_token(scene, before, after);
         }
+        self.token_changes(before, after);
+        self.misused_by_a_stranger(scene, before, after);
         self.reaped_rightly(scene, before, after);
         if before.state == RunnerState::Idle {
             self.not_for_silence_in_an_outage(scene, before, after);
@@ -134,9 +137,13 @@ impl Oracle {
     fn reaps(&self, scene: &Scene<'_>) -> bool {
         scene.acting.is_some_and(|acting| match acting.kind {
             Kind::Provision | Kind::ClaimNow | Kind::View | Kind::Bootstrap | Kind::Refresh => true,
-            Kind::Release | Kind::Sync | Kind::StaleToken | Kind::OldEpoch | Kind::Operator | Kind::Fetch => {
-                false
-            }
+            Kind::Release
+            | Kind::Sync
+            | Kind::StaleToken
+            | Kind::CopiedToken
+            | Kind::OldEpoch
+            | Kind::Operator
+            | Kind::Fetch => false,
         })
     }
 

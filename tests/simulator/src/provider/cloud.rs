@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use motorpool_control::ports::backend::{Backend, BackendError, LaunchError, LaunchOrder, Machine};
 use motorpool_domain::ladder::{CapacityOption, Lacking};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Presence, Runner, RunnerState};
+use motorpool_domain::runner::{Attested, Presence, Runner, RunnerState};
 use motorpool_domain::spec::Want;
 use motorpool_domain::{PoolName, Timestamp};
 use std::sync::Arc;
@@ -75,6 +75,18 @@ impl Backend for Cloud {
         self.counter.travels(Side::Before).await;
         self.counter.may_be_throttled("describe a machine")?;
         Ok(self.presence(runner, &self.shown(runner)))
+    }
+
+    async fn attest(&self, runner: &Runner, provider_id: &str) -> Result<Attested, BackendError> {
+        self.counter.travels(Side::Before).await;
+        self.counter.may_be_throttled("say whose a machine is")?;
+        let now_ms = self.counter.ground.now_ms();
+        let yard = self.counter.ground.yard();
+        Ok(match yard.site(provider_id).filter(|site| site.listed(now_ms)) {
+            None => Attested::NotShown,
+            Some(site) if site.runner == runner.id => Attested::Its,
+            Some(_) => Attested::Another,
+        })
     }
 
     async fn ensure_gone(&self, runner: &Runner) -> Result<Presence, BackendError> {

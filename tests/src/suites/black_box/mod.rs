@@ -15,6 +15,7 @@ pub mod provisioning;
 pub mod refusals;
 pub mod refusals_agents;
 pub mod refusals_callers;
+pub mod refusals_tokens;
 pub mod refusals_values;
 pub mod release;
 pub mod runners;
@@ -130,6 +131,13 @@ macro_rules! with_black_box_cases {
                 refuse_11_what_was_never_asked_for_counts_for_nothing,
                 refuse_18_a_long_report_is_cut,
                 refuse_25_what_steers_a_terminal_is_not_kept;
+            refusals_tokens:
+                refuse_10_a_token_changes_with_each_reset,
+                refuse_22_a_copied_token_takes_a_kept_machine_out_of_its_pool_once,
+                refuse_22_on_every_route_of_an_agent,
+                refuse_22_of_two_with_the_same_token_the_second_is_noticed,
+                inv_21_a_request_that_was_overtaken_is_refused_and_changes_nothing,
+                refuse_10_a_secret_that_is_renewed_while_a_token_changes_voids_both;
             limits:
                 refuse_18_an_oversized_body_is_refused,
                 a_sync_may_be_longer_than_other_bodies,

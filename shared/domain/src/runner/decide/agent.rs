@@ -3,7 +3,7 @@
 use super::{Change, Decision, Refusal, Step};
 use crate::ci::Registration;
 use crate::pool::Clean;
-use crate::runner::{CleanProof, ProofKind, RunnerState};
+use crate::runner::{CleanProof, HandedOut, ProofKind, RunnerState, may_be_handed_out};
 use crate::time::Threshold;
 
 /// How often a clean step is tried before a person must look.
@@ -128,16 +128,22 @@ impl Step<'_> {
         self.to(state, Some(self.limits().resetting + backoff), format!("cleaning again: {why}"))
     }
 
-    pub(super) fn registration_issued(&self, registration: &Registration) -> Decision {
+    pub(super) fn registration_issued(&self, registration: &Registration, next: &HandedOut) -> Decision {
         match &self.runner.state {
             RunnerState::Created { hold: Some(_), .. }
             | RunnerState::Claimed { .. }
             | RunnerState::Running { .. } => {
+                if !may_be_handed_out(self.runner, next) {
+                    return Decision::Refuse(Refusal::HandedOut);
+                }
                 if self.runner.registration.as_ref() == Some(registration) {
                     return Decision::Stay;
                 }
                 let why = format!("it registers as {}", registration.name);
-                self.noting(why, |after| after.registration = Some(registration.clone()))
+                self.noting(why, |after| {
+                    after.registration = Some(registration.clone());
+                    after.handed_out = Some(next.clone());
+                })
             }
             RunnerState::Created { hold: None, .. }
             | RunnerState::Resetting { .. }

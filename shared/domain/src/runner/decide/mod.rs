@@ -5,6 +5,7 @@ mod holder;
 mod operator;
 mod provider;
 mod refresh;
+mod token;
 
 use crate::ids::Epoch;
 use crate::pool::{Limits, Rules};
@@ -37,8 +38,12 @@ pub fn decide(runner: &Runner, event: &RunnerEvent, rules: &Rules, now: Timestam
         E::Silent { presence } => step.silent(*presence),
         E::NewBoot { boot_id } => step.new_boot(boot_id),
         E::InterruptionNotice { notice } => step.interrupted(*notice),
-        E::RegistrationIssued { registration } => step.registration_issued(registration),
+        E::RegistrationIssued { registration, handed_out } => {
+            step.registration_issued(registration, handed_out)
+        }
         E::ProgramSeen { version } => step.program_seen(version),
+        E::TokenChanged { from, next } => step.token_changed(from, next),
+        E::TokenMisused => step.token_misused(),
         E::ThresholdPassed { needed } => step.threshold_passed(*needed),
         E::ProviderGone => step.provider_gone(),
         E::OperatorRelease => step.operator_release(),
@@ -68,6 +73,8 @@ pub enum Refusal {
     NotNow,
     /// Somebody holds it.
     Held,
+    /// It was handed out to somebody else.
+    HandedOut,
 }
 
 /// What moves a runner forward needs an unexpired threshold. What ends it, or tells a fact, does not.
@@ -91,6 +98,8 @@ fn needs_time_left(event: &RunnerEvent) -> bool {
         | E::NewBoot { .. }
         | E::InterruptionNotice { .. }
         | E::ProgramSeen { .. }
+        | E::TokenChanged { .. }
+        | E::TokenMisused
         | E::ThresholdPassed { .. }
         | E::ProviderGone
         | E::OperatorRelease
@@ -122,6 +131,7 @@ impl Step<'_> {
             after.epoch = Epoch::next(self.runner.epoch);
             after.proof = None;
             after.used = false;
+            after.handed_out = None;
         }
         let lasts = state.name() == self.runner.state.name();
         if !lasts {
@@ -188,7 +198,7 @@ impl Step<'_> {
         if self.runner.kept { self.resetting(why) } else { self.terminating(why) }
     }
 
-    /// A machine that nobody can reach: a kept one needs a person, any other goes.
+    /// A machine that nobody can reach, or can trust: a kept one needs a person, any other goes.
     fn give_up(&self, why: &str) -> Decision {
         if self.runner.kept { self.quarantined(why) } else { self.terminating(why) }
     }

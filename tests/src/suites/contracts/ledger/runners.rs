@@ -19,7 +19,11 @@ pub async fn a_runner_is_read_as_written(ledger: Shared) -> Result<()> {
     let hold = hold(&claim("c-1")?);
     let after = Runner {
         provider_id: Some("i-0123".to_owned()),
-        credential: Some(Credential { token_sha256: "ab".repeat(32), machine_id: "m \"1\"".to_owned() }),
+        credential: Some(Credential {
+            token_sha256: "ab".repeat(32),
+            machine_id: "m \"1\"".to_owned(),
+            named: None,
+        }),
         boot_id: Some("boot".to_owned()),
         proof: Some(CleanProof { how: ProofKind::NewMachine, at: at(3), task: None }),
         draining: true,

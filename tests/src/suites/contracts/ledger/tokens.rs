@@ -6,8 +6,11 @@ use motorpool_domain::runner::{Credential, Runner};
 use super::fixtures::{Shared, launched, must_write, read, terminated};
 
 fn with_token(runner: &Runner, token: Option<&str>) -> Runner {
-    let credential =
-        token.map(|token| Credential { token_sha256: token.to_owned(), machine_id: "machine-1".to_owned() });
+    let credential = token.map(|token| Credential {
+        token_sha256: token.to_owned(),
+        machine_id: "machine-1".to_owned(),
+        named: None,
+    });
     Runner { credential, rev: runner.rev + 1, ..runner.clone() }
 }
 
