@@ -236,15 +236,21 @@ async fn values_arrive_as_they_are_and_are_not_executed() {
 }
 
 #[tokio::test]
-async fn the_agents_own_variables_are_not_for_the_work() {
+async fn refuse_21_the_agents_own_variables_are_not_for_the_work() {
     let bench = Bench::new();
     let mut order = bench.order("env; tr '\\0' '\\n' </proc/$PPID/environ");
     order.env.insert("MOTORPOOL_POOL".to_owned(), "given".to_owned());
-    let _agent = bench.stand_in(&order, &[("MOTORPOOL_SECRET", "canary"), ("PLAIN", "inherited")]);
+    let env = [
+        ("MOTORPOOL_SECRET", "canary"),
+        ("AWS_SECRET_ACCESS_KEY", "canary"),
+        ("PLAIN", "canary"),
+        ("LC_TIME", "C"),
+    ];
+    let _agent = bench.stand_in(&order, &env);
     bench.until_file("outcome.json").await;
     let outcome: Outcome = serde_json::from_slice(&fs::read(bench.path("outcome.json")).unwrap()).unwrap();
     let has = |line: &str| outcome.output.text.lines().any(|found| found == line);
-    assert!(has("MOTORPOOL_POOL=given") && has("PLAIN=inherited"), "{outcome:?}");
+    assert!(has("MOTORPOOL_POOL=given") && has("LC_TIME=C"), "{outcome:?}");
     assert!(!outcome.output.text.contains("canary"), "{outcome:?}");
 }
 

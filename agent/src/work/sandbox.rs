@@ -25,7 +25,8 @@ pub(super) fn enter(sandbox: &Sandbox) -> Result<(), SandboxError> {
     let apart = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", apart).map_err(|error| failed(Path::new("/"))(error.into()))?;
     // Before anything is hidden: afterwards they have no path.
-    let shown = shown.iter().map(|path| Ok((path, opened(path)?))).collect::<Result<Vec<_>, SandboxError>>()?;
+    let shown =
+        shown.iter().map(|path| Ok((path, opened(path)?))).collect::<Result<Vec<_>, SandboxError>>()?;
     let tmp = opened(tmp)?;
     if let Some(passwd) = passwd {
         mount_bind(passwd, "/etc/passwd").map_err(|error| failed(passwd)(error.into()))?;
