@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 const SEED: u64 = 20;
-const STORIES: u32 = 5000;
+const STORIES: u32 = 6000;
 const LONGEST: usize = 25;
 /// How many events come after the end: all of them alike, so a few will do.
 const AFTER_THE_END: usize = 3;
