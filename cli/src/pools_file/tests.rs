@@ -111,7 +111,7 @@ fn each_mistake_is_named_with_its_line_and_what_is_allowed() {
         ),
         (
             "[teams.web]\ntoken_sha256 = []\nmax_claims = 1",
-            "p:3: teams.web.max_claims: unknown key; did you mean max_slots?",
+            "p:3: teams.web.max_claims: unknown key; known are token_sha256, max_open_claims, max_slots, max_requests_at_once",
         ),
         (
             "[teams.web]\ntoken_sha256 = []\n[pools.small]\nbackend = \"local\"\nteams = [\"web\", \"ops\"]",

@@ -18,6 +18,8 @@ const DEPTHS: [u32; 3] = [1_000, 4_000, 32_000];
 pub(super) struct Due {
     pub(super) runners: Vec<Runner>,
     pub(super) claims: Vec<Claim>,
+    /// How many were looked at, whether they could be read or not.
+    pub(super) examined: usize,
 }
 
 impl Due {
@@ -44,11 +46,13 @@ impl Control {
     /// Adds to `due` what it has room for.
     async fn read_due(&self, paths: &[Path], due: &mut Due) -> Result<(), Refused> {
         let (runners, claims) = sorted(paths);
+        due.examined += paths.len() - runners.len() - claims.len();
         for ids in runners.chunks(BUDGET) {
             let missing = BUDGET.saturating_sub(due.runners.len());
             if missing == 0 {
                 break;
             }
+            due.examined += ids.len();
             due.runners.extend(self.store.runners(ids).await?.into_iter().flatten().take(missing));
         }
         for ids in claims.chunks(BUDGET) {
@@ -56,6 +60,7 @@ impl Control {
             if missing == 0 {
                 break;
             }
+            due.examined += ids.len();
             due.claims.extend(self.store.claims(ids).await?.into_iter().flatten().take(missing));
         }
         Ok(())

@@ -34,8 +34,8 @@ impl Control {
         listening_since: Timestamp,
         report: &mut RefreshReport,
     ) -> Result<(), Refused> {
-        let Due { runners, claims } = self.what_is_due().await?;
-        report.examined += u32::try_from(runners.len() + claims.len()).unwrap_or(u32::MAX);
+        let Due { runners, claims, examined } = self.what_is_due().await?;
+        report.examined += u32::try_from(examined).unwrap_or(u32::MAX);
         let claims = Box::pin(self.due_claims(claims));
         let runners = Box::pin(self.due_runners(pools, runners, listening_since, report));
         future::join(claims, runners).await.1
