@@ -162,7 +162,17 @@ fn refuse_26_the_command_sends_no_token_over_plain_http_beyond_loopback() {
 #[test]
 fn refuse_26_an_agent_sends_no_token_over_plain_http_beyond_loopback() {
     let home = home();
-    let agent = ["agent", "run", "--server", "http://192.0.2.1", "--runner", "r-1", "--dir", "agent"];
+    let agent = [
+        "agent",
+        "run",
+        "--server",
+        "http://192.0.2.1",
+        "--runner",
+        "r-1",
+        "--dir",
+        "agent",
+        "--work-as-root",
+    ];
     let refused = motorpool(home.path()).args(agent).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("--insecure-http"), "{}", stderr(&refused));

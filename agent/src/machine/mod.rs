@@ -186,9 +186,7 @@ impl Machine {
     pub fn new(settings: Settings, memory: Memory, now: BootInstant) -> Self {
         let contact = Contact::starting(settings.seed, now);
         let saved = memory.clone();
-        // Whoever knows more than its epoch was here before.
-        let begins_anew = memory != Memory::fresh(memory.epoch) || settings.next_token.is_some();
-        let tokens = Tokens::found(settings.next_token.clone(), begins_anew, now);
+        let tokens = Tokens::found(settings.next_token.clone());
         Self {
             settings,
             memory,
@@ -229,7 +227,7 @@ impl Machine {
         self.save(&mut effects);
         match &self.phase {
             Phase::Working => {
-                self.make_token_if_due(now, &mut effects);
+                self.make_token_if_due(&mut effects);
                 self.fetch_if_due(now, &mut effects);
                 self.sync_if_due(now, &mut effects);
             }
@@ -369,7 +367,7 @@ impl Machine {
         }
         let Settings { runner, boot_id, agent_version, session, next_token: _, seed: _, first_contact_by: _ } =
             &self.settings;
-        let (token, next_token_sha256) = self.tokens.send(now);
+        let (token, next_token_sha256) = self.tokens.send();
         let request = SyncRequest {
             protocol: Protocol::OURS,
             runner: runner.clone(),

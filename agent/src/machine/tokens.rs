@@ -1,15 +1,10 @@
 //! The agent's tokens: with each reset it changes to another, once nothing of its work is left. It knows them by their hashes alone, and makes none.
 
-use std::time::Duration;
-
 use motorpool_domain::runner::TaskOutcome;
 use motorpool_wire::agent::SyncAnswer;
 
 use super::{Effect, Kind, Machine};
 use crate::clock::BootInstant;
-
-/// Longer than a request of a process that died is under way. It has another session, so it must not be met by a token that was replaced.
-const EARLIER_REQUESTS: Duration = Duration::from_secs(40);
 
 /// Which of the tokens on the disk a request goes out with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +22,6 @@ pub(super) struct Tokens {
     due: bool,
     /// The last answer had nothing to do.
     idle_answer: bool,
-    /// Before, no token is replaced.
-    not_before: BootInstant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,11 +46,9 @@ enum Next {
 
 impl Tokens {
     /// The last process may have named it, and died before it heard.
-    pub(super) fn found(next: Option<String>, begins_anew: bool, now: BootInstant) -> Self {
+    pub(super) fn found(next: Option<String>) -> Self {
         let made = |sha256| Next::Made { sha256, first: Token::Next };
-        let next = next.map_or(Next::Nothing, made);
-        let not_before = if begins_anew { now + EARLIER_REQUESTS } else { now };
-        Self { next, sent: None, due: false, idle_answer: false, not_before }
+        Self { next: next.map_or(Next::Nothing, made), sent: None, due: false, idle_answer: false }
     }
 
     /// The next answer asks for it again: a disk that is full now will be so a moment later.
@@ -67,15 +58,12 @@ impl Tokens {
     }
 
     /// With which token the request that goes out now comes, and which it names as its next.
-    pub(super) fn send(&mut self, now: BootInstant) -> (Token, Option<String>) {
+    pub(super) fn send(&mut self) -> (Token, Option<String>) {
         // One that is under way gives way to this one: what came of it, nobody will hear.
         self.unanswered();
         let (sent, token, named) = match &self.next {
             Next::Nothing | Next::BeingMade => (Sent::Present, Token::Present, None),
             Next::Made { first: Token::Next, .. } => (Sent::Next, Token::Next, None),
-            Next::Made { first: Token::Present, .. } if !self.not_before.passed(now) => {
-                (Sent::Present, Token::Present, None)
-            }
             Next::Made { sha256, first: Token::Present } => {
                 (Sent::NamingNext, Token::Present, Some(sha256.clone()))
             }
@@ -124,7 +112,7 @@ impl Machine {
     }
 
     /// Not while anything could read it that must not have it: what the last holder left running is gone, and cleaned up, where that was asked for.
-    pub(super) fn make_token_if_due(&mut self, now: BootInstant, effects: &mut Vec<Effect>) {
+    pub(super) fn make_token_if_due(&mut self, effects: &mut Vec<Effect>) {
         let clean = self
             .memory
             .results
@@ -132,7 +120,6 @@ impl Machine {
             .any(|result| result.kind == Kind::Cleanup && result.outcome == TaskOutcome::Done);
         let rests = self.task.is_none() && self.run.is_none() && self.memory.registered.is_none();
         if self.tokens.due
-            && self.tokens.not_before.passed(now)
             && rests
             && (clean || self.tokens.idle_answer)
             && matches!(self.tokens.next, Next::Nothing)

@@ -33,14 +33,21 @@ pub(crate) fn intrude(ground: &Ground, host: &Host) -> Option<(Caller, Call)> {
     let caller = |by, epoch| Caller::Intruder { runner: host.runner.clone(), by, epoch };
     let epoch = ground.oracle().runner(&host.runner).map(|runner| runner.epoch)?;
     match &host.old_request {
-        Some(request) if request.epoch < epoch && ground.chance().hits(6_000) => Some((
-            caller(Intrusion::OldEpoch, request.epoch),
-            // It is its own, come late.
-            Call::OldEpoch {
-                token: host.token(),
-                request: SyncRequest { session: Some(host.session()), ..request.clone() },
-            },
-        )),
+        // With a token that is good: who comes with one that was replaced is another intruder.
+        Some(request)
+            if request.epoch < epoch
+                && !ground.oracle().is_replaced(&token_sha256(&host.token()))
+                && ground.chance().hits(6_000) =>
+        {
+            Some((
+                caller(Intrusion::OldEpoch, request.epoch),
+                // It is its own, come late.
+                Call::OldEpoch {
+                    token: host.token(),
+                    request: SyncRequest { session: Some(host.session()), ..request.clone() },
+                },
+            ))
+        }
         Some(_) | None => {
             let request = SyncRequest {
                 protocol: Protocol::OURS,

@@ -1,6 +1,7 @@
 //! `sync`: an agent says what is, and is told what should be. Also its heartbeat.
 
 use super::bootstrap::gone;
+use super::token::not_its_token;
 use super::{Applied, is_fit_id, is_token_sha256};
 use crate::control::Control;
 use crate::error::Refused;
@@ -144,11 +145,20 @@ impl Control {
         match applied {
             // Whoever waited for it may have taken it by now, and its agent should hear so at once.
             Applied::Changed { after, .. } if after.state.makes_room() => {
-                Ok((self.runner_record(&after.id).await?, true))
+                Ok((self.still_its(&after).await?, true))
             }
             Applied::Changed { after, .. } => Ok((*after, true)),
             Applied::Stayed | Applied::Refused(_) => Ok((runner, false)),
-            Applied::Overtaken => Ok((self.runner_record(&runner.id).await?, false)),
+            Applied::Overtaken => Ok((self.still_its(&runner).await?, false)),
+        }
+    }
+
+    /// The runner as it is now, if the token that was good for it as it was read is good still.
+    async fn still_its(&self, read: &Runner) -> Result<Runner, Refused> {
+        let found = self.runner_record(&read.id).await?;
+        match found.has_the_token_of(read) {
+            true => Ok(found),
+            false => Err(not_its_token()),
         }
     }
 

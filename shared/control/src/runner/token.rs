@@ -41,7 +41,7 @@ impl Control {
     /// The refusal of a token that is not the runner's. If somebody has it who should not, more is done than he is told.
     async fn refuse_token(&self, hash: &str, sender: Sender<'_>, now: Timestamp) -> Result<Refused, Refused> {
         if let Some(token) = self.store.token(hash).await? {
-            match token.used_by(sender, same) {
+            match token.used_by(sender, now, same) {
                 TokenUse::Void => {}
                 TokenUse::Late => {
                     tracing::info!(runner = %token.runner, "a request that was overtaken by a change of its agent's token is refused");

@@ -54,6 +54,10 @@ impl Control {
             tries.again(|| format!("runner {}", runner.id))?;
             match self.transition_as_read(pool, &current, event, who, now).await? {
                 AsRead::Applied(applied) => return Ok(applied),
+                // Who reported this came with a token that is another's, or nobody's, by now.
+                AsRead::Lost { found } if is_an_agent(who) && !found.has_the_token_of(&current) => {
+                    return Ok(Applied::Overtaken);
+                }
                 AsRead::Lost { found } if event.is_meant_for(&found, &current) => current = *found,
                 AsRead::Lost { .. } => return Ok(Applied::Overtaken),
             }
@@ -110,5 +114,12 @@ impl Control {
         }
         self.forget_registration(before, after).await;
         Ok(())
+    }
+}
+
+fn is_an_agent(who: &Actor) -> bool {
+    match who {
+        Actor::Runner(_) => true,
+        Actor::Owner(_) | Actor::Refresh | Actor::Control => false,
     }
 }

@@ -344,6 +344,14 @@ impl Runner {
         self.state.hold().map(|hold| &hold.holder)
     }
 
+    /// Whether its agent has the token that it had in `earlier`.
+    pub fn has_the_token_of(&self, earlier: &Self) -> bool {
+        fn token(runner: &Runner) -> Option<&str> {
+            runner.credential.as_ref().map(|its| its.token_sha256.as_str())
+        }
+        token(self) == token(earlier)
+    }
+
     pub fn held_by(&self, holder: impl Into<Holder>) -> bool {
         let holder = holder.into();
         self.holder() == Some(&holder)

@@ -11,6 +11,8 @@ use std::time::Duration;
 const TOKEN: Kind = Kind::new("token");
 /// Whoever comes with a token that is over is told so for a while.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Longer than a request is under way, with its long poll and what the clocks of two control planes may differ by.
+const UNDER_WAY: Duration = Duration::from_secs(5 * 60);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunnerToken {
@@ -57,7 +59,7 @@ pub struct Sender<'a> {
 pub enum TokenUse {
     /// It is void, and that says nothing: its operator made it so, or its runner is over, or its misuse was told of.
     Void,
-    /// The agent that replaced it sent this before it heard so.
+    /// An agent sent this before it was replaced, as far as anybody can tell.
     Late,
     /// Somebody else has it.
     Misused,
@@ -77,14 +79,16 @@ impl RunnerToken {
 
     /// What its use by `sender` means once it is not good any more. Requests overtake each other: one that the agent sent with this token may be
     /// looked at after another has replaced it, and again and again while it waits for news. Such a one is of the session that replaced it, which no
-    /// disk tells of, or names the very token that took its place.
-    pub fn used_by(&self, sender: Sender<'_>, same: fn(&str, &str) -> bool) -> TokenUse {
+    /// disk tells of, or names the very token that took its place. One of a process that died meanwhile has another session, and comes soon after.
+    pub fn used_by(&self, sender: Sender<'_>, now: Timestamp, same: fn(&str, &str) -> bool) -> TokenUse {
         let (Some(Replaced { by, session }), None) = (&self.replaced, self.misused_at) else {
             return TokenUse::Void;
         };
         let same_session = session.as_deref().zip(sender.session).is_some_and(|(its, own)| same(its, own));
         let names_it = sender.next.is_some_and(|next| same(by, next));
-        if same_session || names_it { TokenUse::Late } else { TokenUse::Misused }
+        let ended_just_now = self.ended_at.is_some_and(|ended_at| now.since(ended_at) < UNDER_WAY);
+        let may_be_under_way = sender.session.is_some() && ended_just_now;
+        if same_session || names_it || may_be_under_way { TokenUse::Late } else { TokenUse::Misused }
     }
 
     /// What is to be written of the tokens when `before` becomes `after`: the new one, and the end of the old one.
@@ -166,7 +170,9 @@ mod tests {
     fn refuse_22_who_uses_a_replaced_token_is_late_or_somebody_else() {
         let replaced = Replaced { by: "b".to_owned(), session: Some("s".to_owned()) };
         let old = token("a", Some(Timestamp::from_millis(7)), Some(replaced));
-        let used = |token: &RunnerToken, session, next| token.used_by(Sender { session, next }, str::eq);
+        let later = Timestamp::from_millis(7).after(UNDER_WAY);
+        let used =
+            |token: &RunnerToken, session, next| token.used_by(Sender { session, next }, later, str::eq);
         assert_eq!(used(&old, None, None), TokenUse::Misused);
         assert_eq!(used(&old, Some("other"), Some("c")), TokenUse::Misused);
         assert_eq!(used(&old, Some("s"), None), TokenUse::Late, "sent before it was replaced");
@@ -175,6 +181,14 @@ mod tests {
             TokenUse::Late,
             "its agent started anew, and says it again"
         );
+        let soon = Timestamp::from_millis(8);
+        let by_another = Sender { session: Some("other"), next: None };
+        assert_eq!(
+            old.used_by(by_another, soon, str::eq),
+            TokenUse::Late,
+            "of a process that died meanwhile"
+        );
+        assert_eq!(old.used_by(Sender::default(), soon, str::eq), TokenUse::Misused, "no agent of ours");
         let told = RunnerToken { misused_at: Some(Timestamp::from_millis(8)), ..old.clone() };
         assert_eq!(used(&told, None, None), TokenUse::Void, "it is told of once");
         let by_operator = RunnerToken { replaced: None, ..old.clone() };

@@ -135,7 +135,7 @@ macro_rules! with_black_box_cases {
                 refuse_10_a_token_changes_with_each_reset,
                 refuse_22_a_copied_token_takes_a_kept_machine_out_of_its_pool_once,
                 refuse_22_on_every_route_of_an_agent,
-                refuse_22_of_two_with_the_same_token_the_second_is_noticed,
+                refuse_22_of_two_with_the_same_token_the_second_gets_nothing,
                 inv_21_a_request_that_was_overtaken_is_refused_and_changes_nothing,
                 refuse_10_a_secret_that_is_renewed_while_a_token_changes_voids_both;
             limits:
