@@ -28,6 +28,8 @@ const ADVISORIES_WITHIN: Duration = Duration::from_secs(120);
 
 /// Tests that need a network of their own are not wanted. They fail where they can't run, unless this is set.
 const LEAVE_OUT_NETWORK: &str = "MOTORPOOL_LEAVE_OUT_NETWORK";
+/// The same of tests that give jobs users of their own.
+const LEAVE_OUT_USERS: &str = "MOTORPOOL_LEAVE_OUT_USERS";
 
 /// Runs the checks and returns the summary.
 pub(crate) fn run(quick: bool) -> Result<String> {
@@ -53,8 +55,13 @@ pub(crate) fn run(quick: bool) -> Result<String> {
         left_out.extend(step("advisories", || advisories(&cargo, &deny))?);
     }
     let binaries = step("binaries", || build(&cargo))?;
-    if std::env::var_os(LEAVE_OUT_NETWORK).is_some_and(|value| !value.is_empty()) {
-        left_out.push(format!("a machine whose network is cut ({LEAVE_OUT_NETWORK})"));
+    for (variable, what) in [
+        (LEAVE_OUT_NETWORK, "a machine whose network is cut"),
+        (LEAVE_OUT_USERS, "jobs with users of their own"),
+    ] {
+        if std::env::var_os(variable).is_some_and(|value| !value.is_empty()) {
+            left_out.push(format!("{what} ({variable})"));
+        }
     }
     let flaky = step("tests", || tests(&cargo, &binaries, quick))?;
     if doctests::exist(cargo.libraries())? {
