@@ -1,10 +1,12 @@
 //! What must hold of every change of a claim.
 
 use super::{Oracle, Scene};
+use crate::clocks::MOST_OFF_MS;
 use crate::faults::Fault;
 use motorpool_domain::ClaimId;
 use motorpool_domain::claim::{Claim, ClaimState};
 use motorpool_domain::runner::{Runner, RunnerState};
+use std::time::Duration;
 
 /// Of what a claim says while it waits: for the provider, or beside that for its turn or for somebody else's runner.
 const WHY: [&str; 6] = ["no idle runner", "provider", "capacity", "was lost", "come first", "at its maximum"];
@@ -113,8 +115,9 @@ impl Oracle {
         if claim.settling || claim.state.open() || !(before.settling || before.state.open()) {
             return;
         }
-        let expired =
-            |runner: &Runner| runner.threshold.is_some_and(|threshold| threshold.passed(scene.now()));
+        // A use case has one `now`, and the clock that it read may have been set right since.
+        let now = scene.now().after(Duration::from_millis(MOST_OFF_MS));
+        let expired = |runner: &Runner| runner.threshold.is_some_and(|threshold| threshold.passed(now));
         let held: Vec<String> = self
             .live()
             .filter(|runner| runner.held_by(&claim.id) && usable(&runner.state) && !expired(runner))
