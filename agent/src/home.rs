@@ -102,7 +102,7 @@ impl Home {
         self.make_work_dir()?;
         chown(self.work_dir(), Some(uid), Some(gid))?;
         make_owned(&self.job_home_dir(), uid, gid, 0o700)?;
-        make_owned(&self.program_copy_dir(), uid, gid, 0o755)?;
+        make_owned(&self.program_copy_dir(), uid, gid, 0o700)?;
         match sandboxed {
             true => make_owned(&self.job_tmp_dir(), 0, 0, 0o1777),
             false => make_owned(&self.job_tmp_dir(), uid, gid, 0o700),
