@@ -291,15 +291,15 @@ fn mode(path: &Path) -> Result<u32> {
     Ok(metadata.permissions().mode() & 0o777)
 }
 
-/// Everything at and under `path` but what jobs make, and where they do so for a while, which only leads through closed directories; and that
-/// nobody else can use any of it.
+/// Everything at and under `path` but what jobs make, their `/tmp` and their `/etc/passwd`, which a job alone comes to; and that nobody else can use any
+/// of it.
 fn closed_to_others(path: &Path) -> Result<Vec<PathBuf>> {
     ensure!(mode(path)? & 0o077 == 0, "{} is {:o}", path.display(), mode(path)?);
     let mut all = vec![path.to_owned()];
     if path.is_dir() && !path.ends_with("work") {
         for entry in fs::read_dir(path)? {
             let path = entry?.path();
-            if !path.ends_with("tmp") {
+            if !path.ends_with("tmp") && !path.ends_with("passwd") {
                 all.extend(closed_to_others(&path)?);
             }
         }
