@@ -23,6 +23,9 @@ pub(crate) struct Cli {
     /// Print the API's own JSON, one document, instead of words and tables; errors too.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// How many files an agent and its jobs may have open, where its server may have more.
+    #[arg(long, hide = true, value_name = "COUNT")]
+    pub(crate) open_files: Option<u64>,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }

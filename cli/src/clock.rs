@@ -1,4 +1,4 @@
-//! The clocks of the command: the calendar's, and a stopwatch. Nothing else in the client reads one.
+//! The clocks of the command: the calendar's, a stopwatch, and that of time-outs. Nothing else in it reads one.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -23,4 +23,10 @@ impl Stopwatch {
     pub(crate) fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
+}
+
+/// The clock of time-outs.
+#[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+pub(crate) fn ticking() -> tokio::time::Instant {
+    tokio::time::Instant::now()
 }

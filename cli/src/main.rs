@@ -6,6 +6,7 @@ mod clock;
 mod demo;
 mod doctor;
 mod errors;
+mod open_files;
 mod output;
 mod pools_file;
 mod private_file;
@@ -21,7 +22,10 @@ use errors::Failure;
 use output::Report;
 
 fn main() -> ExitCode {
-    let Cli { json, verb } = Cli::parse();
+    let Cli { json, open_files, verb } = Cli::parse();
+    if let Some(most) = open_files {
+        open_files::lower(most);
+    }
     let ended = match verb {
         // The agent has a runtime and exit codes of its own.
         Verb::Agent(args) => return motorpool_agent::cli::main(args, vec!["agent".into()]),

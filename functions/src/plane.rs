@@ -17,6 +17,7 @@ use motorpool_http::{HttpState, Notifier, Tokens};
 use motorpool_ledger::dynamodb::DynamoLedger;
 use motorpool_queues::SqsQueues;
 use secrecy::ExposeSecret;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -66,7 +67,10 @@ impl Plane {
                 teams: settings.limits,
             },
         });
-        let tokens = Tokens { admin_sha256: sha256(admin_token.expose_secret()), teams: settings.teams };
+        // One request at a time comes to a function's environment: nobody floods it.
+        let at_once = BTreeMap::new();
+        let tokens =
+            Tokens { admin_sha256: sha256(admin_token.expose_secret()), teams: settings.teams, at_once };
         Self { control: Arc::new(control), tokens, notifier }
     }
 

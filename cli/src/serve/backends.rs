@@ -42,7 +42,7 @@ fn local(context: &BackendContext<'_>) -> Result<LocalBackend, Failure> {
     Ok(LocalBackend::new(LocalConfig {
         site: data.site()?,
         program,
-        args: vec![OsString::from("agent")],
+        args: agent_args(listener.open_files_before),
         root: data.path().join("runners"),
         server_url: listener.url_for_agents(args),
         ca_file: args.tls_cert.as_deref().map(absolute).transpose()?,
@@ -60,6 +60,12 @@ pub(crate) fn job_users(work_as_root: bool, uids: UidRange, is_root: bool) -> Jo
         (true, true) => JobUsers::Root,
         (true, false) => JobUsers::OneEach(uids.first..=uids.last),
     }
+}
+
+/// The command's own agent. It and its jobs get the limit of open files that this process was started with.
+fn agent_args(open_files: Option<u64>) -> Vec<OsString> {
+    let limit = open_files.map(|most| ["--open-files".to_owned(), most.to_string()]);
+    limit.into_iter().flatten().chain(["agent".to_owned()]).map(OsString::from).collect()
 }
 
 /// With EC2 only if somebody may want it: looking for a region and credentials on a host that has none takes seconds.

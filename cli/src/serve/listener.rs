@@ -1,32 +1,43 @@
-//! The listening socket: plain or TLS, with a graceful end.
+//! The listening socket: plain or TLS, with bounds on who is connected and for how long, and a graceful end.
+
+mod connection;
+mod crowd;
+mod limits;
+mod silence;
+#[cfg(test)]
+mod tests;
+mod tls;
 
 use crate::args::ServeArgs;
 use crate::errors::Failure;
-use crate::private_file;
+use crate::open_files;
 use axum::Router;
-use axum_server::Handle;
-use axum_server::tls_rustls::{RustlsConfig, from_tcp_rustls};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use connection::{GRACE, Server};
+use crowd::Crowd;
+use limits::ConnectionLimits;
 use motorpool_agent::cli::INSECURE_HTTP;
 use motorpool_http::Notifier;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
-#[derive(Debug)]
 pub(super) struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    tls: Option<RustlsConfig>,
+    tls: Option<TlsAcceptor>,
+    limits: ConnectionLimits,
+    /// How many files this process might have open before it asked for more.
+    pub(super) open_files_before: Option<u64>,
 }
 
-/// How long a caller may take to send its headers: whoever opens a connection and says nothing is not waited for.
-const HEADERS_WITHIN: Duration = Duration::from_secs(15);
-/// How long requests under way may take once a stop is asked for.
-const GRACE: Duration = Duration::from_secs(10);
+/// Where nobody can be let in, as with too many files open, it is tried again after this.
+const TRY_AGAIN: Duration = Duration::from_millis(50);
 
 /// Whoever is on the way would read the tokens of everybody: only the operator can know that nobody is.
 pub(super) fn must_not_be_plain_beyond_loopback(args: &ServeArgs) -> Result<(), Failure> {
@@ -51,7 +62,7 @@ fn is_loopback(address: SocketAddr) -> bool {
 
 impl Listener {
     pub(super) async fn bind(args: &ServeArgs) -> Result<Self, Failure> {
-        let tls = tls(args).await?;
+        let tls = tls::acceptor(args)?;
         let cannot = |error: std::io::Error| {
             let hint = if error.kind() == std::io::ErrorKind::PermissionDenied {
                 "a port below 1024 needs a privilege: choose another with --listen, such as 8443"
@@ -60,13 +71,14 @@ impl Listener {
             };
             Failure::failed(format!("cannot listen on {}: {error}", args.listen), hint)
         };
-        let socket = TcpListener::bind(args.listen).map_err(cannot)?;
-        socket.set_nonblocking(true).map_err(cannot)?;
+        let socket = TcpListener::bind(args.listen).await.map_err(cannot)?;
         let address = socket.local_addr().map_err(cannot)?;
         if tls.is_none() && !is_loopback(address) {
             tracing::warn!(%address, "tokens cross the network in the clear, as --insecure-http allows");
         }
-        Ok(Self { socket, address, tls })
+        let open_files = open_files::raise();
+        let limits = ConnectionLimits::within(open_files.most);
+        Ok(Self { socket, address, tls, limits, open_files_before: open_files.before })
     }
 
     fn scheme(&self) -> &'static str {
@@ -87,41 +99,59 @@ impl Listener {
     }
 
     /// Serves until a signal comes; then long polls are answered, and what is under way may finish.
-    pub(super) async fn serve(self, router: Router, notifier: Arc<Notifier>) -> Result<(), Failure> {
-        let handle = Handle::new();
-        tokio::spawn(stop_on_signal(handle.clone(), notifier));
+    pub(super) async fn serve(self, router: Router, notifier: Arc<Notifier>) {
         say_listening(&format!("{}://{}", self.scheme(), self.address));
-        let served = self.until_stopped(router, handle).await;
-        served.map_err(|error| Failure::failed(format!("the server failed: {error}"), "see the log above"))
+        self.until(stop_signal(notifier), router).await;
     }
 
-    async fn until_stopped(self, router: Router, handle: Handle<SocketAddr>) -> std::io::Result<()> {
-        let service = router.into_make_service();
-        match self.tls {
-            Some(config) => {
-                let mut server = from_tcp_rustls(self.socket, config)?.handle(handle);
-                bound(server.http_builder());
-                server.serve(service).await
-            }
-            None => {
-                let mut server = axum_server::from_tcp(self.socket)?.handle(handle);
-                bound(server.http_builder());
-                server.serve(service).await
-            }
+    async fn until(self, stop: impl Future<Output = ()>, router: Router) {
+        let Self { socket, address: _, tls, limits, open_files_before: _ } = self;
+        let (stopping, watched) = watch::channel(false);
+        let server = Arc::new(Server::new(limits, router, tls));
+        let crowd = Arc::new(Crowd::new(limits));
+        tokio::select! {
+            () = accept(&socket, &crowd, &server, &watched) => {}
+            () = stop => {}
         }
+        // Who comes now is refused by the host.
+        drop((socket, watched));
+        stopping.send_replace(true);
+        // Each connection has its grace; nobody waits for more.
+        let _ = timeout(GRACE, stopping.closed()).await;
     }
 }
 
-fn bound(http: &mut Builder<TokioExecutor>) {
-    http.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+async fn accept(
+    socket: &TcpListener,
+    crowd: &Arc<Crowd>,
+    server: &Arc<Server>,
+    stopping: &watch::Receiver<bool>,
+) {
+    loop {
+        let (stream, peer) = match socket.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::debug!(%error, "a connection was not accepted");
+                sleep(TRY_AGAIN).await;
+                continue;
+            }
+        };
+        let Some(seat) = crowd.admit(peer.ip()) else { continue };
+        let (server, stopping) = (Arc::clone(server), stopping.clone());
+        tokio::spawn(async move {
+            server.connection(stream, stopping).await;
+            drop(seat);
+        });
+    }
 }
 
-async fn stop_on_signal(handle: Handle<SocketAddr>, notifier: Arc<Notifier>) {
+/// Ends when this process is told to stop. Whoever waits in a long poll is answered then.
+async fn stop_signal(notifier: Arc<Notifier>) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         tracing::error!("signals can't be heard; stop this process with SIGKILL, which loses nothing");
-        return;
+        return std::future::pending().await;
     };
     tokio::select! {
         _ = terminate.recv() => {}
@@ -131,21 +161,6 @@ async fn stop_on_signal(handle: Handle<SocketAddr>, notifier: Arc<Notifier>) {
         "stopping: what is under way may finish; local runners stay, and go on with the next start"
     );
     notifier.close();
-    handle.graceful_shutdown(Some(GRACE));
-}
-
-async fn tls(args: &ServeArgs) -> Result<Option<RustlsConfig>, Failure> {
-    let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
-    private_file::must_be_closed(key)?;
-    // Fails only if it is set already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = RustlsConfig::from_pem_file(cert, key).await.map_err(|error| {
-        Failure::failed(
-            format!("cannot use {} with {}: {error}", cert.display(), key.display()),
-            "both must be PEM files, the key belonging to the certificate",
-        )
-    })?;
-    Ok(Some(config))
 }
 
 /// The one line on stdout: for whoever started this process, and waits for it to be ready.

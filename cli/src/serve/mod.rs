@@ -22,6 +22,7 @@ use motorpool_control::ports::clock::SystemClock;
 use motorpool_control::ports::entropy::SystemEntropy;
 use motorpool_control::store::Store;
 use motorpool_control::{Control, Parts, Settings};
+use motorpool_domain::claim::TeamLimits;
 use motorpool_domain::pool::needed_backends;
 use motorpool_http::auth::sha256;
 use motorpool_http::{HttpLimits, HttpState, Notifier, Tokens};
@@ -87,9 +88,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         limits: HttpLimits::default(),
     });
     let ticker = ticker::start(control, location, ticker::Every { refresh: file.refresh, sweep: file.sweep });
-    let outcome = listener.serve(router, notifier).await;
+    listener.serve(router, notifier).await;
     ticker.stop().await;
-    outcome
+    Ok(())
 }
 
 fn settings(file: &PoolsFile) -> Settings {
@@ -109,7 +110,9 @@ fn tokens(file: &PoolsFile, data: &DataDir) -> Result<Tokens, Failure> {
         .iter()
         .flat_map(|(owner, hashes)| hashes.iter().map(|hash| (owner.clone(), *hash)))
         .collect();
-    Ok(Tokens { admin_sha256: sha256(admin.expose_secret()), teams })
+    let places = |limits: &TeamLimits| usize::try_from(limits.max_requests_at_once).unwrap_or(usize::MAX);
+    let at_once = file.team_limits.iter().map(|(team, limits)| (team.clone(), places(limits))).collect();
+    Ok(Tokens { admin_sha256: sha256(admin.expose_secret()), teams, at_once })
 }
 
 fn refused(refused: motorpool_control::Refused) -> Failure {

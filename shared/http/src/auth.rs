@@ -6,9 +6,11 @@ use crate::log::{CallerKind, Mark};
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use motorpool_control::Caller;
 use motorpool_domain::Owner;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
@@ -17,11 +19,21 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 pub struct Tokens {
     pub admin_sha256: [u8; 32],
     pub teams: Vec<(Owner, [u8; 32])>,
+    /// How many requests of a team are served at once, where that is said of it: otherwise `HttpLimits::team_at_once`.
+    pub at_once: BTreeMap<Owner, usize>,
 }
 
 /// The caller of a route for operators and teams.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Authenticated(pub Caller);
+
+/// Whose token a request brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenOf {
+    Operator,
+    /// Of the team at this place in `Tokens::teams`.
+    Team(usize),
+}
 
 /// The caller of a route that shows what concerns all teams.
 #[derive(Debug)]
@@ -48,8 +60,12 @@ pub fn sha256_from_hex(text: &str) -> Option<[u8; 32]> {
 }
 
 impl Tokens {
-    /// Compares `token` with every token that is known, whichever it is: the time taken tells nothing.
     pub fn caller(&self, token: &str) -> Option<Caller> {
+        self.find(token).map(|(caller, _)| caller)
+    }
+
+    /// Compares `token` with every token that is known, whichever it is: the time taken tells nothing.
+    fn find(&self, token: &str) -> Option<(Caller, TokenOf)> {
         let given = sha256(token);
         let mut found = 0_u32;
         for (number, (_, known)) in (2_u32..).zip(&self.teams) {
@@ -59,10 +75,11 @@ impl Tokens {
         found.conditional_assign(&1, admin);
         match found {
             0 => None,
-            1 => Some(Caller::Operator),
+            1 => Some((Caller::Operator, TokenOf::Operator)),
             number => {
-                let (owner, _) = self.teams.get(usize::try_from(number - 2).ok()?)?;
-                Some(Caller::Team(owner.clone()))
+                let number = usize::try_from(number - 2).ok()?;
+                let (owner, _) = self.teams.get(number)?;
+                Some((Caller::Team(owner.clone()), TokenOf::Team(number)))
             }
         }
     }
@@ -88,32 +105,45 @@ where
 {
     type Rejection = Refusal;
 
+    /// The route's lane has asked already: a token is hashed once a request.
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
-        let token = bearer(parts)?;
-        if ["mp_runner_", "mp_site_"].iter().any(|prefix| token.starts_with(prefix)) {
-            Mark::note(&parts.extensions, CallerKind::Agent);
-            return Err(Refusal::forbidden(
-                "a runner's token does not open this route",
-                "it is good for that runner's agent routes only; use the admin token or a team's",
-            ));
+        if let Some(known) = parts.extensions.remove::<Self>() {
+            return Ok(known);
         }
         let tokens: Arc<Tokens> = FromRef::from_ref(state);
-        let caller = tokens.caller(token).ok_or_else(|| {
-            Refusal::unauthorized(
-                "the token is not known here",
-                "use the admin token ($MOTORPOOL_ADMIN_TOKEN, or the file admin-token in the server's data directory), \
-                 or a team's",
-            )
-        })?;
-        Mark::note(
-            &parts.extensions,
-            match &caller {
-                Caller::Operator => CallerKind::Operator,
-                Caller::Team(_) => CallerKind::Team,
-            },
-        );
-        Ok(Self(caller))
+        authenticate(&parts.headers, &parts.extensions, &tokens).map(|(caller, _)| Self(caller))
     }
+}
+
+/// Who calls, by the token in the header; and whose token that is.
+pub(crate) fn authenticate(
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    tokens: &Tokens,
+) -> Result<(Caller, TokenOf), Refusal> {
+    let token = bearer(headers)?;
+    if ["mp_runner_", "mp_site_"].iter().any(|prefix| token.starts_with(prefix)) {
+        Mark::note(extensions, CallerKind::Agent);
+        return Err(Refusal::forbidden(
+            "a runner's token does not open this route",
+            "it is good for that runner's agent routes only; use the admin token or a team's",
+        ));
+    }
+    let (caller, whose) = tokens.find(token).ok_or_else(|| {
+        Refusal::unauthorized(
+            "the token is not known here",
+            "use the admin token ($MOTORPOOL_ADMIN_TOKEN, or the file admin-token in the server's data directory), \
+             or a team's",
+        )
+    })?;
+    Mark::note(
+        extensions,
+        match whose {
+            TokenOf::Operator => CallerKind::Operator,
+            TokenOf::Team(_) => CallerKind::Team,
+        },
+    );
+    Ok((caller, whose))
 }
 
 impl<S> FromRequestParts<S> for Operator
@@ -139,14 +169,14 @@ impl<S: Send + Sync> FromRequestParts<S> for AgentToken {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        let token = bearer(parts)?.to_owned();
+        let token = bearer(&parts.headers)?.to_owned();
         Mark::note(&parts.extensions, CallerKind::Agent);
         Ok(Self(token))
     }
 }
 
-fn bearer(parts: &Parts) -> Result<&str, Refusal> {
-    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else {
         return Err(Refusal::unauthorized(
             "the request carries no token",

@@ -152,26 +152,6 @@ fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::Router;
-    use axum::body::{Body, to_bytes};
-    use axum::extract::Request;
-    use axum::routing::get;
-    use tower::ServiceExt;
-    use tower_http::catch_panic::CatchPanicLayer;
-
-    #[tokio::test]
-    async fn a_panic_is_an_envelope_too_and_keeps_its_text_to_itself() {
-        async fn bug() -> &'static str {
-            panic!("mp_secret")
-        }
-        let router = Router::new().route("/", get(bug)).layer(CatchPanicLayer::custom(panicked));
-        let answer = router.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        let bytes = to_bytes(answer.into_body(), 10_000).await.unwrap();
-        let ErrorEnvelope { error } = serde_json::from_slice(&bytes).unwrap();
-        assert_eq!(error.code, ErrorCode::Internal);
-        assert!(!error.message.contains("mp_secret") && !error.hint.contains("mp_secret"));
-    }
 
     #[test]
     fn each_kind_has_its_status() {

@@ -1,6 +1,7 @@
 //! Requests to types: JSON bodies, ids in paths, queries. What is refused here is refused in words that say what to send.
 
 use crate::envelope::{Refusal, SEE_DOCUMENT};
+use crate::lane::{too_long, unreadable};
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -14,7 +15,7 @@ use serde_json::error::Category;
 use std::error::Error;
 use std::str::FromStr;
 
-/// A JSON body. How long it may be is set where the route is mounted.
+/// A JSON body. How long it may be, the lane says in which the route is mounted.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
@@ -80,17 +81,9 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Refusal> {
 
 fn unread(rejection: BytesRejection) -> Refusal {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return Refusal::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            ErrorCode::InvalidRequest,
-            "the body is longer than this route takes",
-            "send less: no request of this API needs as much",
-        );
+        return too_long();
     }
-    Refusal::invalid(
-        format!("the body could not be read: {}", rejection.body_text()),
-        "send the whole body, as long as Content-Length says",
-    )
+    unreadable(&rejection.body_text())
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {

@@ -2,28 +2,36 @@
 //! It translates and calls `control`. It decides nothing about pools, and opens no socket: whoever mounts it listens.
 
 pub mod auth;
+mod calm;
+mod clock;
 mod detached;
 pub mod envelope;
 pub mod extract;
+mod lane;
 pub mod limits;
 mod log;
 mod metrics;
 pub mod notify;
+mod observe;
 mod openapi;
 mod poll;
 mod routes;
 
 pub use auth::Tokens;
+pub use lane::Lane;
 pub use limits::HttpLimits;
 pub use notify::Notifier;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::middleware::from_fn_with_state;
+use calm::Calm;
+use lane::Lanes;
 use metrics::Served;
 use motorpool_control::Control;
+use observe::Observe;
+use openapi::Document;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::OpenApi;
 
 /// What the API is made of. Give `notifier` to the control plane as its doorbell too, and close it at shutdown.
@@ -38,30 +46,29 @@ pub struct HttpState {
 /// Every route, with its limits, its log and its metrics.
 pub fn router(state: HttpState) -> Router {
     let HttpState { control, tokens, notifier, limits } = state;
-    let (routes, document) = routes::all(&limits).split_for_parts();
-    let served = Arc::new(Served::default());
+    let tokens = Arc::new(tokens);
+    let (routes, document) = routes::all(&Lanes::new(&limits, &tokens)).split_for_parts();
+    let served = Arc::new(Served::new(document.paths.paths.keys()));
+    let calm = Arc::new(Calm::new(&limits));
     let app = App {
         control,
-        tokens: Arc::new(tokens),
+        tokens,
         notifier,
         limits,
         served: Arc::clone(&served),
-        document: Arc::new(document),
+        document: Arc::new(Document::from(document)),
     };
-    let routes = routes
+    routes
         .fallback(envelope::no_such_route)
         .method_not_allowed_fallback(envelope::no_such_method)
-        .with_state(app);
-    // The last layer is the outermost.
-    routes
-        .layer(CatchPanicLayer::custom(envelope::panicked))
-        .layer(from_fn_with_state(served, log::mark))
-        .layer(log::timed())
+        .with_state(app)
+        .layer(Observe { served, calm })
 }
 
 /// The OpenAPI document of the routes, as `GET /api/v1/openapi.json` gives it.
 pub fn document() -> OpenApi {
-    routes::all(&HttpLimits::default()).into_openapi()
+    let nobody = Tokens { admin_sha256: [0; 32], teams: Vec::new(), at_once: BTreeMap::new() };
+    routes::all(&Lanes::new(&HttpLimits::default(), &Arc::new(nobody))).into_openapi()
 }
 
 /// The state that handlers see.
@@ -72,7 +79,7 @@ pub(crate) struct App {
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) limits: HttpLimits,
     pub(crate) served: Arc<Served>,
-    pub(crate) document: Arc<OpenApi>,
+    pub(crate) document: Arc<Document>,
 }
 
 impl FromRef<App> for Arc<Tokens> {

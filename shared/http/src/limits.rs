@@ -1,19 +1,16 @@
-//! How much of everything a caller may have: bytes, time, and requests at once. What is beyond is refused at once, never queued.
+//! How much of everything a caller may have: bytes, time, and requests at once. What is beyond is refused, never queued.
 
 use crate::envelope::Refusal;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
     pub body_bytes: usize,
     /// A sync may bring the output of tasks.
     pub sync_body_bytes: usize,
-    /// How long a request may take beyond the wait that it asked for.
+    /// How long a body may take to come, from the end of its head on.
+    pub body: Duration,
+    /// How long a request may take beyond the wait that it asked for, once its body is there.
     pub request: Duration,
     /// How long a long poll may ask to wait.
     pub longest_wait: Duration,
@@ -24,10 +21,26 @@ pub struct HttpLimits {
     /// How often a held claim is looked at although nobody was woken: a wake-up may be lost, or be due in another process. Each look
     /// asks the ledger some things, and many may wait.
     pub recheck: Duration,
+    /// Requests of the operator at once; and of all who ask a route that needs no token.
     pub api_at_once: usize,
-    /// Requests that may wait, `GET /claims/{claim}`: counted apart, so that those who wait keep nobody from working.
+    /// Requests of one team at once, if nothing else is said of it. Few can keep two processors busy; more only make others wait.
+    pub team_at_once: usize,
+    /// Requests of one caller that may wait, `GET /claims/{claim}`: counted apart, so that those who wait keep nobody from working.
     pub waits_at_once: usize,
+    /// Requests of all agents at once.
     pub agents_at_once: usize,
+    /// Requests of one agent at once: a sync, a registration, and as many whose connection broke unnoticed.
+    pub agent_at_once: usize,
+    /// Requests at once with tokens that no agent has been seen with yet, good or bad; and those of machines that join.
+    pub newcomers_at_once: usize,
+    /// Bodies of one caller that are being read at once.
+    pub bodies_at_once: usize,
+    /// Answers a second to callers that are not known, and to those that ask too much, which go out at once. Each further one is kept
+    /// back for `pause`, so that a flood slows itself down.
+    pub strangers_a_second: u32,
+    pub pause: Duration,
+    /// Answers that are kept back at once. Beyond them they go out at once again: they cost memory.
+    pub pauses_at_once: usize,
 }
 
 impl Default for HttpLimits {
@@ -35,46 +48,24 @@ impl Default for HttpLimits {
         Self {
             body_bytes: 64 * 1024,
             sync_body_bytes: 256 * 1024,
+            body: Duration::from_secs(10),
             request: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
             claim_hold: Duration::from_secs(60),
             sync_hold: Duration::from_secs(60),
             recheck: Duration::from_secs(5),
             api_at_once: 512,
+            team_at_once: 16,
             waits_at_once: 512,
             agents_at_once: 20_000,
+            agent_at_once: 8,
+            newcomers_at_once: 1_024,
+            bodies_at_once: 256,
+            strangers_a_second: 100,
+            pause: Duration::from_millis(500),
+            pauses_at_once: 4_096,
         }
     }
-}
-
-/// Routes that share a number of permits. Time counts from the first byte of the body.
-#[derive(Debug, Clone)]
-pub struct Lane {
-    permits: Arc<Semaphore>,
-    time: Duration,
-}
-
-impl Lane {
-    pub fn new(at_once: usize, time: Duration) -> Self {
-        Self { permits: Arc::new(Semaphore::new(at_once.min(Semaphore::MAX_PERMITS))), time }
-    }
-
-    /// The same permits, for routes that may take another time.
-    #[must_use]
-    pub fn lasting(&self, time: Duration) -> Self {
-        Self { permits: Arc::clone(&self.permits), time }
-    }
-}
-
-/// As middleware: a permit of the lane, or 429; an answer in time, or 500.
-pub async fn keep_to(State(lane): State<Lane>, request: Request, next: Next) -> Result<Response, Refusal> {
-    let Ok(_permit) = lane.permits.try_acquire() else {
-        return Err(Refusal::too_many(
-            "too many requests are being served at this moment",
-            "try again after the seconds in the answer's header Retry-After",
-        ));
-    };
-    tokio::time::timeout(lane.time, next.run(request)).await.map_err(|_| took_too_long())
 }
 
 pub(crate) fn took_too_long() -> Refusal {

@@ -1,28 +1,27 @@
-//! One log line a request: method, route, status, time, kind of caller, request id. Never a header, a query or a body.
+//! What is known of a request, and its one log line: method, route, status, time, kind of caller, request id. Never a header, a query or a
+//! body.
 
-use crate::metrics::Served;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::CACHE_CONTROL;
-use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method};
-use axum::middleware::Next;
-use axum::response::Response;
+use crate::metrics::{METHODS, UNMATCHED};
+use axum::extract::{MatchedPath, Request};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use motorpool_control::ports::entropy::{Entropy, SystemEntropy};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tower_http::classify::{ServerErrorsAsFailures, SharedClassifier};
-use tower_http::trace::TraceLayer;
-use tracing::{Instrument, Span};
+use tracing::Span;
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_REQUEST_ID: usize = 64;
 
-/// What is known of a request, for its log line. It travels in the extensions of the request and of the answer.
+/// What is known of a request. It travels in the request's extensions, where who calls is noted.
 #[derive(Debug, Clone)]
-pub(crate) struct Mark {
+pub(crate) struct Mark(Arc<Known>);
+
+#[derive(Debug)]
+struct Known {
     id: String,
     method: &'static str,
     route: Option<MatchedPath>,
-    who: Arc<OnceLock<CallerKind>>,
+    who: OnceLock<CallerKind>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,96 +42,73 @@ impl CallerKind {
 }
 
 impl Mark {
+    pub(crate) fn of(request: &Request) -> Self {
+        Self(Arc::new(Known {
+            id: sane_id(request.headers()).unwrap_or_else(|| format!("{:032x}", SystemEntropy.bits())),
+            method: method(request.method()),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+            who: OnceLock::new(),
+        }))
+    }
+
     /// Remembers who calls, once that is known.
     pub(crate) fn note(extensions: &Extensions, who: CallerKind) {
-        if let Some(mark) = extensions.get::<Self>() {
+        if let Some(Self(mark)) = extensions.get::<Self>() {
             // A second answer to the same question is the same.
             let _ = mark.who.set(who);
         }
     }
 
-    fn of(request: &Request) -> Self {
-        Self {
-            id: sane_id(request.headers()).unwrap_or_else(|| format!("{:032x}", SystemEntropy.bits())),
-            method: method(request.method()),
-            route: request.extensions().get::<MatchedPath>().cloned(),
-            who: Arc::default(),
+    pub(crate) fn is_of_nobody_known(&self) -> bool {
+        self.0.who.get().is_none()
+    }
+
+    pub(crate) fn method(&self) -> &'static str {
+        self.0.method
+    }
+
+    pub(crate) fn route(&self) -> Option<&str> {
+        self.0.route.as_ref().map(MatchedPath::as_str)
+    }
+
+    pub(crate) fn id(&self) -> Option<HeaderValue> {
+        HeaderValue::from_str(&self.0.id).ok()
+    }
+
+    /// Gives the request's id to every log line under it.
+    pub(crate) fn span(&self) -> Span {
+        tracing::info_span!("request", request_id = self.0.id)
+    }
+
+    pub(crate) fn write_line(&self, status: StatusCode, took: Duration) {
+        let Known { id: request_id, method, route: _, who } = self.0.as_ref();
+        let route = self.route().unwrap_or(UNMATCHED);
+        let caller = who.get().map_or("nobody", |who| who.name());
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        // An agent's good answers are its heartbeats: too many to read.
+        let is_heartbeat = who.get() == Some(&CallerKind::Agent) && status.is_success();
+        let status = status.as_u16();
+        if is_heartbeat {
+            tracing::debug!(
+                method,
+                route,
+                status,
+                ms,
+                caller,
+                request_id,
+                "answered {method} {route} with {status}"
+            );
+        } else {
+            tracing::info!(
+                method,
+                route,
+                status,
+                ms,
+                caller,
+                request_id,
+                "answered {method} {route} with {status}"
+            );
         }
-    }
-
-    fn route(&self) -> &str {
-        self.route.as_ref().map_or("unmatched", MatchedPath::as_str)
-    }
-}
-
-/// As middleware: marks the request and its answer, counts it, and gives its id to every log line under it.
-pub(crate) async fn mark(State(served): State<Arc<Served>>, mut request: Request, next: Next) -> Response {
-    let mark = Mark::of(&request);
-    request.extensions_mut().insert(mark.clone());
-    let span = tracing::info_span!("request", request_id = mark.id);
-    let mut response = next.run(request).instrument(span).await;
-    served.count(mark.method, mark.route(), response.status());
-    if let Ok(id) = HeaderValue::from_str(&mark.id) {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
-    // Answers are of the moment, and some hold a secret.
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response.extensions_mut().insert(mark);
-    response
-}
-
-type Timed = TraceLayer<
-    SharedClassifier<ServerErrorsAsFailures>,
-    fn(&Request) -> Span,
-    (),
-    fn(&Response, Duration, &Span),
-    (),
-    (),
-    (),
->;
-
-/// As a layer around [`mark`]: writes the log line, with the time that the request took.
-pub(crate) fn timed() -> Timed {
-    TraceLayer::new_for_http()
-        .make_span_with(no_span as fn(&Request) -> Span)
-        .on_request(())
-        .on_response(line as fn(&Response, Duration, &Span))
-        .on_body_chunk(())
-        .on_eos(())
-        .on_failure(())
-}
-
-fn no_span(_: &Request) -> Span {
-    Span::none()
-}
-
-fn line(response: &Response, took: Duration, _: &Span) {
-    let Some(mark) = response.extensions().get::<Mark>() else { return };
-    let (method, route, status) = (mark.method, mark.route(), response.status().as_u16());
-    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let caller = mark.who.get().map_or("nobody", |who| who.name());
-    let request_id = &mark.id;
-    // An agent's good answers are its heartbeats: too many to read.
-    if mark.who.get() == Some(&CallerKind::Agent) && response.status().is_success() {
-        tracing::debug!(
-            method,
-            route,
-            status,
-            ms,
-            caller,
-            request_id,
-            "answered {method} {route} with {status}"
-        );
-    } else {
-        tracing::info!(
-            method,
-            route,
-            status,
-            ms,
-            caller,
-            request_id,
-            "answered {method} {route} with {status}"
-        );
     }
 }
 
@@ -144,16 +120,6 @@ fn sane_id(headers: &HeaderMap) -> Option<String> {
     sane.then(|| id.to_owned())
 }
 
-/// A caller may invent methods; logs and metrics know these.
 fn method(method: &Method) -> &'static str {
-    match method.as_str() {
-        "GET" => "GET",
-        "HEAD" => "HEAD",
-        "POST" => "POST",
-        "PUT" => "PUT",
-        "PATCH" => "PATCH",
-        "DELETE" => "DELETE",
-        "OPTIONS" => "OPTIONS",
-        _ => "OTHER",
-    }
+    METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or("OTHER")
 }

@@ -5,23 +5,57 @@ use motorpool_domain::runner::StateName;
 use motorpool_wire::api::PoolView;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Requests by method, route and class of status. All three come from short lists, so this stays small.
-#[derive(Debug, Default)]
-pub(crate) struct Served(Mutex<BTreeMap<Key, u64>>);
+/// Requests by route, method and class of status. All three come from short lists that are known at the start, so that counting takes no
+/// lock.
+#[derive(Debug)]
+pub(crate) struct Served {
+    routes: BTreeMap<String, Counts>,
+    unmatched: Counts,
+}
 
-type Key = (String, &'static str, &'static str);
+type Counts = [[AtomicU64; CLASSES.len()]; METHODS.len()];
 type Figure = fn(&PoolView) -> u32;
 
+/// What a route that nobody knows is called.
+pub(crate) const UNMATCHED: &str = "unmatched";
+/// A caller may invent methods; logs and metrics know these.
+pub(crate) const METHODS: [&str; 8] = ["DELETE", "GET", "HEAD", "OPTIONS", "OTHER", "PATCH", "POST", "PUT"];
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
 impl Served {
-    pub(crate) fn count(&self, method: &'static str, route: &str, status: StatusCode) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry((route.to_owned(), method, class(status))).or_default() += 1;
+    pub(crate) fn new<'a>(routes: impl IntoIterator<Item = &'a String>) -> Self {
+        let routes = routes.into_iter().map(|route| (route.clone(), Counts::default())).collect();
+        Self { routes, unmatched: Counts::default() }
     }
 
-    fn now(&self) -> BTreeMap<Key, u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// `method` is one of [`METHODS`].
+    pub(crate) fn count(&self, method: &str, route: Option<&str>, status: StatusCode) {
+        let counts = route.and_then(|route| self.routes.get(route)).unwrap_or(&self.unmatched);
+        let method = METHODS.iter().position(|known| *known == method);
+        let count = method.and_then(|method| counts.get(method)?.get(class(status)));
+        if let Some(count) = count {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let named = self.routes.iter().map(|(route, counts)| (route.as_str(), counts));
+        for (route, counts) in named.chain([(UNMATCHED, &self.unmatched)]) {
+            for (method, counts) in METHODS.iter().zip(counts) {
+                for (class, count) in CLASSES.iter().zip(counts) {
+                    let count = count.load(Ordering::Relaxed);
+                    if count > 0 {
+                        writeln!(
+                            out,
+                            "motorpool_http_requests_total{{route=\"{route}\",method=\"{method}\",status=\"{class}\"}} {count}"
+                        )?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -46,12 +80,7 @@ pub(crate) fn text(pools: &[PoolView], served: &Served) -> Result<String, fmt::E
         }
     }
     head(&mut out, "motorpool_http_requests_total", "counter", "Requests that this process has answered.")?;
-    for ((route, method, class), count) in served.now() {
-        writeln!(
-            out,
-            "motorpool_http_requests_total{{route=\"{route}\",method=\"{method}\",status=\"{class}\"}} {count}"
-        )?;
-    }
+    served.write(&mut out)?;
     Ok(out)
 }
 
@@ -60,12 +89,7 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
     writeln!(out, "# TYPE {name} {kind}")
 }
 
-fn class(status: StatusCode) -> &'static str {
-    match status.as_u16() {
-        100..=199 => "1xx",
-        200..=299 => "2xx",
-        300..=399 => "3xx",
-        400..=499 => "4xx",
-        _ => "5xx",
-    }
+/// The place of the status among [`CLASSES`].
+fn class(status: StatusCode) -> usize {
+    usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1
 }

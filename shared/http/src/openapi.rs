@@ -3,15 +3,35 @@
 mod bounds;
 mod refusals;
 
+use axum::body::Bytes;
 use motorpool_wire::error::ErrorEnvelope;
+use std::sync::OnceLock;
 use utoipa::openapi::path::Parameter;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, OpenApi, PathItem, RefOr};
 use utoipa::{Modify, OpenApi as _};
 
+/// The whole document. It is written once, when it is first asked for: anybody may ask, and it is long.
+pub(crate) struct Document {
+    document: OpenApi,
+    json: OnceLock<Option<Bytes>>,
+}
+
+impl Document {
+    pub(crate) fn json(&self) -> Option<Bytes> {
+        self.json.get_or_init(|| self.document.to_json().ok().map(Bytes::from)).clone()
+    }
+}
+
+impl From<OpenApi> for Document {
+    fn from(document: OpenApi) -> Self {
+        Self { document, json: OnceLock::new() }
+    }
+}
+
 /// The document without its routes.
 pub(crate) fn base() -> OpenApi {
-    Document::openapi()
+    Frame::openapi()
 }
 
 /// Adds what the routes do not say of themselves.
@@ -41,7 +61,7 @@ pub(crate) fn finish(document: &mut OpenApi) {
     security(("operator" = []), ("team" = [])),
     modifiers(&SecuritySchemes)
 )]
-struct Document;
+struct Frame;
 
 struct SecuritySchemes;
 

@@ -3,10 +3,8 @@
 mod seen;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use axum::routing::get as on_get;
-use motorpool_http::HttpLimits;
-use motorpool_http::limits::{Lane, keep_to};
+use motorpool_http::{HttpLimits, Lane};
 use motorpool_wire::error::ErrorCode::{Internal, TooManyRequests};
 use seen::{get, send};
 use std::sync::Arc;
@@ -24,8 +22,8 @@ async fn refuse_18_a_flood_is_refused_at_once_and_only_while_it_lasts() {
             "done"
         }
     };
-    let lane = Lane::new(2, Duration::from_secs(600));
-    let router = Router::new().route("/", on_get(handler)).layer(from_fn_with_state(lane, keep_to));
+    let lane = Lane::open(2, &HttpLimits::default()).lasting(Duration::from_secs(600));
+    let router = Router::new().route("/", on_get(handler)).layer(lane);
 
     let held: Vec<_> = (0..2)
         .map(|_| {
@@ -50,9 +48,8 @@ async fn refuse_18_a_flood_is_refused_at_once_and_only_while_it_lasts() {
 
 #[tokio::test]
 async fn a_request_that_hangs_is_given_up_and_gives_its_place_back() {
-    let lane = Lane::new(1, Duration::from_millis(5));
-    let router =
-        Router::new().route("/", on_get(std::future::pending::<()>)).layer(from_fn_with_state(lane, keep_to));
+    let lane = Lane::open(1, &HttpLimits::default()).lasting(Duration::from_millis(5));
+    let router = Router::new().route("/", on_get(std::future::pending::<()>)).layer(lane);
     for _ in 0..2 {
         send(&router, get("/")).await.refused(500, Internal);
     }
@@ -60,10 +57,9 @@ async fn a_request_that_hangs_is_given_up_and_gives_its_place_back() {
 
 #[tokio::test]
 async fn lanes_that_share_places_count_together() {
-    let lane = Lane::new(0, Duration::from_secs(600));
-    let router = Router::new()
-        .route("/", on_get(async || "done"))
-        .layer(from_fn_with_state(lane.lasting(Duration::from_secs(1)), keep_to));
+    let lane = Lane::open(0, &HttpLimits::default());
+    let router =
+        Router::new().route("/", on_get(async || "done")).layer(lane.lasting(Duration::from_secs(1)));
     send(&router, get("/")).await.refused(429, TooManyRequests);
 }
 

@@ -13,6 +13,7 @@ use motorpool_http::Tokens;
 use motorpool_http::auth::{AgentToken, Authenticated, Operator, sha256};
 use motorpool_wire::error::ErrorCode::{Forbidden, Unauthorized};
 use seen::{get, get_with, send};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn tokens() -> Tokens {
@@ -20,6 +21,7 @@ fn tokens() -> Tokens {
     Tokens {
         admin_sha256: sha256("mp_admin_1"),
         teams: vec![team("red", "mp_team_r"), team("blue", "mp_team_b")],
+        at_once: BTreeMap::new(),
     }
 }
 

@@ -1,15 +1,15 @@
 //! A warm claim over HTTP on `serve`, beside as many raw row writes in one transaction with the same durability.
 
+use crate::caller::Caller;
 use crate::clock::Stopwatch;
 use crate::floor::RawSqlite;
 use crate::pools;
 use crate::report;
 use crate::samples::{Samples, ms, per_second, ratio};
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use motorpool_tests::harness::api::Api;
 use serde_json::json;
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// What the one transaction of a warm claim writes: six items (the runner, the claim, its key, three log entries), and where the
 /// runner and the claim stand in the two indexes.
@@ -29,7 +29,7 @@ pub(crate) async fn run() -> Result<()> {
         let (mut floor, mut floor_took) = (Samples::default(), Duration::ZERO);
         // By turns, since a disk has its moods, and both must meet the same ones.
         for round in 0..ROUNDS {
-            let (samples, span) = all_claims(api, round, callers).await?;
+            let (samples, span) = all_claims(api, round, callers)?;
             ours.extend(samples);
             took += span;
             let (samples, span) = raw.transactions(round, CLAIMS / ROUNDS, ROWS, callers)?;
@@ -70,29 +70,31 @@ async fn warm_up(api: &Api) -> Result<()> {
 }
 
 /// One round of all callers: what each claim took, and all of them together.
-async fn all_claims(api: &Api, round: usize, callers: usize) -> Result<(Samples, Duration)> {
+fn all_claims(api: &Api, round: usize, callers: usize) -> Result<(Samples, Duration)> {
+    let connected: Vec<Caller> = (0..callers).map(|_| Caller::connect(api)).collect::<Result<_>>()?;
     let watch = Stopwatch::start();
-    let mut running = JoinSet::new();
-    for caller in 0..callers {
-        running.spawn(claims(api.clone(), round, caller, CLAIMS / ROUNDS / callers));
-    }
+    let threads: Vec<_> = connected
+        .into_iter()
+        .enumerate()
+        .map(|(number, caller)| {
+            std::thread::spawn(move || claims(caller, round, number, CLAIMS / ROUNDS / callers))
+        })
+        .collect();
     let mut all = Samples::default();
-    while let Some(samples) = running.join_next().await {
-        all.extend(samples??);
+    for thread in threads {
+        all.extend(thread.join().map_err(|_| anyhow!("a caller panicked"))??);
     }
     Ok((all, watch.elapsed()))
 }
 
-async fn claims(api: Api, round: usize, caller: usize, count: usize) -> Result<Samples> {
+fn claims(mut caller: Caller, round: usize, number: usize, count: usize) -> Result<Samples> {
     let mut samples = Samples::default();
-    for number in 0..count {
-        let workflow = format!("gh-{round}-{caller}-{number}");
+    for claim in 0..count {
+        let body = json!({"workflow": format!("gh-{round}-{number}-{claim}"), "pool": pools::name(0)});
         let watch = Stopwatch::start();
-        let claim = api
-            .post("provision", json!({"workflow": workflow, "pool": pools::name(0)}))
-            .await?
-            .expect(202)?;
+        let answer = caller.post("provision", &body)?;
         samples.add(watch.elapsed());
+        let claim = answer.expect(202)?;
         ensure!(claim["runners"][0]["warm"] == true, "it was not warm: {claim}");
     }
     Ok(samples)

@@ -1,10 +1,13 @@
 //! The benchmarks of `cargo xtask bench`: each measures ours and its floor in one run, on one machine, and prints one JSON object a
 //! line: "name", figures, and "ratio", our cost by the floor's. Times alone mean little; ratios travel.
 
+mod caller;
 mod claim;
 mod clock;
+mod flood;
 mod floor;
 mod function;
+mod memory;
 mod pools;
 mod refresh;
 mod samples;
@@ -13,7 +16,7 @@ mod sync;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-const NAMES: [&str; 4] = ["claim", "sync", "refresh", "function"];
+const NAMES: [&str; 5] = ["claim", "sync", "refresh", "flood", "function"];
 
 /// On one thread: what is measured has the other core to itself, and no time is spent on waking threads of the load generator.
 #[tokio::main(flavor = "current_thread")]
@@ -28,6 +31,7 @@ async fn main() -> Result<()> {
             "claim" => claim::run().await?,
             "sync" => sync::run().await?,
             "refresh" => refresh::run().await?,
+            "flood" => flood::run().await?,
             _ => function::run().await?,
         }
     }

@@ -27,11 +27,16 @@ pub(crate) fn name(number: usize) -> String {
 
 /// A serve with `runners` idle runners, in pools of a thousand.
 pub(crate) async fn serve_with(runners: usize) -> Result<(Serve, Vec<RunnerId>)> {
+    serve_with_teams(runners, "").await
+}
+
+/// The same, with this about teams in its pools file.
+pub(crate) async fn serve_with_teams(runners: usize, teams: &str) -> Result<(Serve, Vec<RunnerId>)> {
     let dir = fresh_dir()?;
     let pools = runners.div_ceil(POOL_MAX);
     let ids = seed(&dir, runners, pools).await?;
     let file: String = (0..pools).map(|number| section(&name(number))).collect();
-    let serve = Serve::start_in(dir, &format!("refresh_seconds = 30\n{file}"), Vec::new())?;
+    let serve = Serve::start_in(dir, &format!("refresh_seconds = 30\n{teams}{file}"), Vec::new())?;
     Ok((serve, ids))
 }
 

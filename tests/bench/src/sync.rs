@@ -3,10 +3,11 @@
 
 use crate::clock::Stopwatch;
 use crate::floor::RawSqlite;
+use crate::memory::{Resident, resident_mb};
 use crate::pools;
 use crate::report;
 use crate::samples::{Samples, ms, per_second, ratio};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use motorpool_domain::RunnerId;
 use motorpool_tests::harness::api::Api;
 use motorpool_tests::harness::seeded::{BOOT_ID, token};
@@ -35,7 +36,7 @@ pub(crate) async fn run() -> Result<()> {
             floor.extend(samples);
             floor_took += span;
         }
-        let memory_mb = resident_mb(serve.pid())?;
+        let memory_mb = resident_mb(serve.pid(), Resident::Now)?;
         report(&json!({
             "name": format!("sync_{runners}"),
             "runners": runners,
@@ -83,12 +84,4 @@ async fn syncs(api: Api, runners: Vec<RunnerId>) -> Result<Samples> {
         samples.add(watch.elapsed());
     }
     Ok(samples)
-}
-
-/// What the kernel counts as resident.
-fn resident_mb(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("serve's status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kb: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
-    Ok(kb / 1_024)
 }

@@ -16,7 +16,7 @@ pub struct TeamLimits {
 
 impl Default for TeamLimits {
     fn default() -> Self {
-        Self { max_open_claims: 10_000, max_slots: None, max_requests_at_once: 64 }
+        Self { max_open_claims: 10_000, max_slots: None, max_requests_at_once: 16 }
     }
 }
 

@@ -26,6 +26,7 @@ fn of_every_route(path: &str, operation: &Operation) -> Vec<(&'static str, &'sta
         (!is_open, "401", "The token is missing or not known"),
         (!is_open && !is_an_agents, "403", "The token is not good for this"),
         (path.contains('{'), "404", "There is no such thing"),
+        (takes_a_body, "408", "The body did not come in time"),
         (takes_a_body, "413", "The body is too long"),
         (takes_a_body, "415", "The body is not said to be JSON"),
         (true, "429", "Too many ask at this moment"),

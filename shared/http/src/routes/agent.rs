@@ -5,9 +5,10 @@ use crate::App;
 use crate::auth::AgentToken;
 use crate::detached::run_detached;
 use crate::extract::Body;
+use crate::lane::Newcomer;
 use crate::poll::{Patience, Polled, long_poll};
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use motorpool_control::Synced;
 use motorpool_domain::record::Key;
 use motorpool_wire::agent::{
@@ -67,6 +68,7 @@ pub(super) async fn show_self(
 )]
 pub(super) async fn sync(
     AgentToken(token): AgentToken,
+    newcomer: Option<Extension<Arc<Newcomer>>>,
     State(app): State<App>,
     Body(request): Body<SyncRequest>,
 ) -> JsonResult<SyncAnswer> {
@@ -78,6 +80,10 @@ pub(super) async fn sync(
         // A report can end the very agent that sent it, which then hangs up.
         let syncing = async move { control.sync(&token, &request).await };
         let Synced { answer, news } = run_detached("the sync", syncing).await?;
+        // Not at the end of its wait: others that are new here want the place.
+        if let Some(Extension(newcomer)) = &newcomer {
+            newcomer.is_known_now();
+        }
         Ok(if news { Polled::Settled(answer) } else { Polled::Unsettled(answer) })
     });
     Ok(Json(answer.await?))

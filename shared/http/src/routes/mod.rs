@@ -11,12 +11,10 @@ mod runners;
 mod service;
 
 use crate::envelope::Refusal;
-use crate::limits::{HttpLimits, Lane, keep_to};
+use crate::lane::Lanes;
 use crate::{App, openapi};
 use axum::Json;
-use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -25,51 +23,28 @@ type JsonResult<T> = Result<Json<T>, Refusal>;
 /// A body with another status, or a refusal.
 type JsonResultWithStatus<T> = Result<(StatusCode, Json<T>), Refusal>;
 
-pub(crate) fn all(limits: &HttpLimits) -> OpenApiRouter<App> {
-    let HttpLimits {
-        body_bytes,
-        sync_body_bytes,
-        request,
-        longest_wait: _,
-        claim_hold,
-        sync_hold,
-        recheck: _,
-        api_at_once,
-        waits_at_once,
-        agents_at_once,
-    } = *limits;
-    let api = Lane::new(api_at_once, request);
-    let waits = Lane::new(waits_at_once, request.saturating_add(claim_hold));
-    let agents = Lane::new(agents_at_once, request);
-    // A lane of their own, so that these routes answer while the API is full.
-    let service = Lane::new(api_at_once, request);
-
+pub(crate) fn all(lanes: &Lanes) -> OpenApiRouter<App> {
+    let Lanes { work, waits, figures, service, agents, syncs, joining } = lanes;
     let prefixed = OpenApiRouter::default()
-        .merge(limited(work(), &api, body_bytes))
-        .merge(limited(OpenApiRouter::default().routes(routes!(claims::follow)), &waits, body_bytes))
-        .merge(limited(OpenApiRouter::default().routes(routes!(agent::bootstrap)), &agents, body_bytes))
-        .merge(limited(OpenApiRouter::default().routes(routes!(agent::show_self)), &agents, body_bytes))
-        .merge(limited(OpenApiRouter::default().routes(routes!(agent::registration)), &agents, body_bytes))
-        .merge(limited(
-            OpenApiRouter::default().routes(routes!(agent::sync)),
-            &agents.lasting(request.saturating_add(sync_hold)),
-            sync_body_bytes,
-        ))
-        .merge(limited(OpenApiRouter::default().routes(routes!(service::document)), &service, body_bytes));
+        .merge(of_callers().layer(work.clone()))
+        .merge(OpenApiRouter::default().routes(routes!(claims::follow)).layer(waits.clone()))
+        .merge(OpenApiRouter::default().routes(routes!(agent::bootstrap)).layer(joining.clone()))
+        .merge(OpenApiRouter::default().routes(routes!(agent::show_self)).layer(agents.clone()))
+        .merge(OpenApiRouter::default().routes(routes!(agent::registration)).layer(agents.clone()))
+        .merge(OpenApiRouter::default().routes(routes!(agent::sync)).layer(syncs.clone()))
+        .merge(OpenApiRouter::default().routes(routes!(service::document)).layer(service.clone()));
+    let open = OpenApiRouter::default().routes(routes!(service::health)).routes(routes!(service::ready));
     let bare = OpenApiRouter::default()
-        .routes(routes!(service::health))
-        .routes(routes!(service::ready))
-        .routes(routes!(service::metrics));
+        .merge(open.layer(service.clone()))
+        .merge(OpenApiRouter::default().routes(routes!(service::metrics)).layer(figures.clone()));
 
-    let mut all = OpenApiRouter::with_openapi(openapi::base())
-        .nest("/api/v1", prefixed)
-        .merge(limited(bare, &service, body_bytes));
+    let mut all = OpenApiRouter::with_openapi(openapi::base()).nest("/api/v1", prefixed).merge(bare);
     openapi::finish(all.get_openapi_mut());
     all
 }
 
 /// What operators and teams do.
-fn work() -> OpenApiRouter<App> {
+fn of_callers() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(claims::provision))
         .routes(routes!(claims::claim))
@@ -85,8 +60,4 @@ fn work() -> OpenApiRouter<App> {
         .routes(routes!(runners::release))
         .routes(routes!(runners::rotate_token))
         .routes(routes!(audit::audit))
-}
-
-fn limited(routes: OpenApiRouter<App>, lane: &Lane, body_bytes: usize) -> OpenApiRouter<App> {
-    routes.layer(DefaultBodyLimit::max(body_bytes)).layer(from_fn_with_state(lane.clone(), keep_to))
 }

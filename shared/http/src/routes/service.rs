@@ -66,7 +66,7 @@ pub(super) async fn metrics(
     responses((status = 200, description = "OpenAPI, as JSON", body = Object))
 )]
 pub(super) async fn document(State(app): State<App>) -> Result<impl IntoResponse, Refusal> {
-    let json = app.document.to_json().map_err(|_| unwritable("the OpenAPI document"))?;
+    let json = app.document.json().ok_or_else(|| unwritable("the OpenAPI document"))?;
     Ok(([(CONTENT_TYPE, "application/json")], json))
 }
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 pub(crate) const ADMIN: &str = "mp_admin_secret";
 pub(crate) const TEAM: &str = "mp_team_secret";
+pub(crate) const OTHER_TEAM: &str = "mp_team_of_others";
 pub(crate) const RUNNER: &str = "mp_runner_secret";
 
 pub(crate) struct Site {
@@ -34,15 +35,22 @@ pub(crate) struct Site {
 }
 
 pub(crate) fn site(limits: HttpLimits) -> Site {
+    site_where(limits, &[])
+}
+
+/// With the places of some teams said.
+pub(crate) fn site_where(limits: HttpLimits, at_once: &[(&str, usize)]) -> Site {
     let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
-    site_on(Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()), backends, limits)
+    let at_once = at_once.iter().map(|(team, at_once)| (Owner::parse(*team).unwrap(), *at_once)).collect();
+    let (ledger, queue) = (Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()));
+    made_of(ledger, queue, backends, limits, Teams { at_once, ..Teams::default() })
 }
 
 /// With these teams and their limits.
 pub(crate) fn site_with_teams(teams: BTreeMap<Owner, TeamLimits>) -> Site {
     let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
     let (ledger, queue) = (Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()));
-    site_of(ledger, queue, backends, HttpLimits::default(), teams)
+    made_of(ledger, queue, backends, HttpLimits::default(), Teams { limits: teams, ..Teams::default() })
 }
 
 pub(crate) fn site_on(
@@ -51,15 +59,21 @@ pub(crate) fn site_on(
     backends: Backends,
     limits: HttpLimits,
 ) -> Site {
-    site_of(ledger, queue, backends, limits, BTreeMap::new())
+    made_of(ledger, queue, backends, limits, Teams::default())
 }
 
-fn site_of(
+#[derive(Default)]
+struct Teams {
+    limits: BTreeMap<Owner, TeamLimits>,
+    at_once: BTreeMap<Owner, usize>,
+}
+
+fn made_of(
     ledger: Arc<dyn Ledger>,
     queue: Arc<dyn Queue>,
     backends: Backends,
     limits: HttpLimits,
-    teams: BTreeMap<Owner, TeamLimits>,
+    teams: Teams,
 ) -> Site {
     let notifier = Arc::new(Notifier::default());
     let control = Control::new(Parts {
@@ -76,11 +90,15 @@ fn site_of(
             sweep: Duration::from_secs(300),
             resource_classes: BTreeMap::new(),
             host: Spec { cpu: 2, memory_mb: 4096 },
-            teams,
+            teams: teams.limits,
         },
     });
-    let tokens =
-        Tokens { admin_sha256: sha256(ADMIN), teams: vec![(Owner::parse("red").unwrap(), sha256(TEAM))] };
+    let team = |name: &str, token: &str| (Owner::parse(name).unwrap(), sha256(token));
+    let tokens = Tokens {
+        admin_sha256: sha256(ADMIN),
+        teams: vec![team("red", TEAM), team("blue", OTHER_TEAM)],
+        at_once: teams.at_once,
+    };
     let state = HttpState { control: Arc::new(control), tokens, notifier: Arc::clone(&notifier), limits };
     Site { router: router(state), notifier }
 }
