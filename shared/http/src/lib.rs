@@ -30,7 +30,7 @@ use metrics::Served;
 use motorpool_control::Control;
 use observe::Observe;
 use openapi::Document;
-use std::collections::BTreeMap;
+use routes::Mounted;
 use std::sync::Arc;
 use utoipa::openapi::OpenApi;
 
@@ -47,18 +47,12 @@ pub struct HttpState {
 pub fn router(state: HttpState) -> Router {
     let HttpState { control, tokens, notifier, limits } = state;
     let tokens = Arc::new(tokens);
-    let (routes, document) = routes::all(&Lanes::new(&limits, &tokens)).split_for_parts();
-    let served = Arc::new(Served::new(document.paths.paths.keys()));
+    let Mounted { router, paths } = routes::all(&Lanes::new(&limits, &tokens));
+    let served = Arc::new(Served::new(&paths));
     let calm = Arc::new(Calm::new(&limits));
-    let app = App {
-        control,
-        tokens,
-        notifier,
-        limits,
-        served: Arc::clone(&served),
-        document: Arc::new(Document::from(document)),
-    };
-    routes
+    let app =
+        App { control, tokens, notifier, limits, served: Arc::clone(&served), document: Arc::default() };
+    router
         .fallback(envelope::no_such_route)
         .method_not_allowed_fallback(envelope::no_such_method)
         .with_state(app)
@@ -67,8 +61,7 @@ pub fn router(state: HttpState) -> Router {
 
 /// The OpenAPI document of the routes, as `GET /api/v1/openapi.json` gives it.
 pub fn document() -> OpenApi {
-    let nobody = Tokens { admin_sha256: [0; 32], teams: Vec::new(), at_once: BTreeMap::new() };
-    routes::all(&Lanes::new(&HttpLimits::default(), &Arc::new(nobody))).into_openapi()
+    openapi::whole()
 }
 
 /// The state that handlers see.

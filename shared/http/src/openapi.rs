@@ -3,6 +3,7 @@
 mod bounds;
 mod refusals;
 
+use crate::routes;
 use axum::body::Bytes;
 use motorpool_wire::error::ErrorEnvelope;
 use std::sync::OnceLock;
@@ -11,31 +12,25 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, OpenApi, PathItem, RefOr};
 use utoipa::{Modify, OpenApi as _};
 
-/// The whole document. It is written once, when it is first asked for: anybody may ask, and it is long.
-pub(crate) struct Document {
-    document: OpenApi,
-    json: OnceLock<Option<Bytes>>,
-}
+/// The document as it is sent. It is written once, when it is first asked for: anybody may ask, and it is long.
+#[derive(Debug, Default)]
+pub(crate) struct Document(OnceLock<Option<Bytes>>);
 
 impl Document {
     pub(crate) fn json(&self) -> Option<Bytes> {
-        self.json.get_or_init(|| self.document.to_json().ok().map(Bytes::from)).clone()
+        self.0.get_or_init(|| whole().to_json().ok().map(Bytes::from)).clone()
     }
 }
 
-impl From<OpenApi> for Document {
-    fn from(document: OpenApi) -> Self {
-        Self { document, json: OnceLock::new() }
-    }
-}
-
-/// The document without its routes.
-pub(crate) fn base() -> OpenApi {
-    Frame::openapi()
+pub(crate) fn whole() -> OpenApi {
+    let mut document = Frame::openapi();
+    document.merge(routes::described());
+    finish(&mut document);
+    document
 }
 
 /// Adds what the routes do not say of themselves.
-pub(crate) fn finish(document: &mut OpenApi) {
+fn finish(document: &mut OpenApi) {
     bounds::add(document);
     for (path, item) in &mut document.paths.paths {
         // All the methods that this API has.

@@ -127,11 +127,11 @@ async fn failed(State(runtime): State<Arc<RuntimeApi>>, body: Bytes) -> StatusCo
 /// A request at a function's own address, for something that needs no ledger.
 fn event() -> Value {
     json!({
-        "version": "2.0", "routeKey": "$default", "rawPath": "/api/v1/openapi.json", "rawQueryString": "",
+        "version": "2.0", "routeKey": "$default", "rawPath": "/health", "rawQueryString": "",
         "headers": {"host": "bench.invalid", "accept": "application/json"},
         "requestContext": {
             "accountId": "000000000000", "apiId": "bench", "domainName": "bench.invalid", "domainPrefix": "bench",
-            "http": {"method": "GET", "path": "/api/v1/openapi.json", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "bench"},
+            "http": {"method": "GET", "path": "/health", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "bench"},
             "requestId": "bench-1", "routeKey": "$default", "stage": "$default",
             "time": "16/Nov/2026:00:00:00 +0000", "timeEpoch": 1_794_787_200_000_u64,
         },

@@ -1,9 +1,10 @@
-//! The routes, one file a resource. Mounting a handler also puts it into the OpenAPI document, so that neither can lack one.
+//! The routes, one file a resource: where each is mounted, and where the OpenAPI document has it. A test holds that neither lacks one.
 //! A handler translates and calls `control`: it holds no rule of the domain.
 
 mod agent;
 mod audit;
 mod claims;
+mod mounted;
 mod paging;
 mod pools;
 mod refresh;
@@ -12,52 +13,110 @@ mod service;
 
 use crate::envelope::Refusal;
 use crate::lane::Lanes;
-use crate::{App, openapi};
 use axum::Json;
 use axum::http::StatusCode;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use axum::routing::{get, post, put};
+pub(crate) use mounted::Mounted;
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
 
 /// A body with 200, or a refusal.
 type JsonResult<T> = Result<Json<T>, Refusal>;
 /// A body with another status, or a refusal.
 type JsonResultWithStatus<T> = Result<(StatusCode, Json<T>), Refusal>;
 
-pub(crate) fn all(lanes: &Lanes) -> OpenApiRouter<App> {
+pub(crate) fn all(lanes: &Lanes) -> Mounted {
     let Lanes { work, waits, figures, service, agents, syncs, joining } = lanes;
-    let prefixed = OpenApiRouter::default()
-        .merge(of_callers().layer(work.clone()))
-        .merge(OpenApiRouter::default().routes(routes!(claims::follow)).layer(waits.clone()))
-        .merge(OpenApiRouter::default().routes(routes!(agent::bootstrap)).layer(joining.clone()))
-        .merge(OpenApiRouter::default().routes(routes!(agent::show_self)).layer(agents.clone()))
-        .merge(OpenApiRouter::default().routes(routes!(agent::registration)).layer(agents.clone()))
-        .merge(OpenApiRouter::default().routes(routes!(agent::sync)).layer(syncs.clone()))
-        .merge(OpenApiRouter::default().routes(routes!(service::document)).layer(service.clone()));
-    let open = OpenApiRouter::default().routes(routes!(service::health)).routes(routes!(service::ready));
-    let bare = OpenApiRouter::default()
-        .merge(open.layer(service.clone()))
-        .merge(OpenApiRouter::default().routes(routes!(service::metrics)).layer(figures.clone()));
-
-    let mut all = OpenApiRouter::with_openapi(openapi::base()).nest("/api/v1", prefixed).merge(bare);
-    openapi::finish(all.get_openapi_mut());
-    all
+    of_callers()
+        .in_lane(work)
+        .merge(Mounted::one("/claims/{claim}", get(claims::follow)).in_lane(waits))
+        .merge(Mounted::one("/agent/bootstrap", post(agent::bootstrap)).in_lane(joining))
+        .merge(of_agents().in_lane(agents))
+        .merge(Mounted::one("/agent/sync", post(agent::sync)).in_lane(syncs))
+        .merge(Mounted::one("/openapi.json", get(service::document)).in_lane(service))
+        .under("/api/v1")
+        .merge(of_anybody().in_lane(service))
+        .merge(Mounted::one("/metrics", get(service::metrics)).in_lane(figures))
 }
 
 /// What operators and teams do.
-fn of_callers() -> OpenApiRouter<App> {
-    OpenApiRouter::default()
-        .routes(routes!(claims::provision))
-        .routes(routes!(claims::claim))
-        .routes(routes!(claims::release))
-        .routes(routes!(claims::list))
-        .routes(routes!(claims::why))
-        .routes(routes!(refresh::refresh))
-        .routes(routes!(pools::list))
-        .routes(routes!(pools::put, pools::view, pools::delete))
-        .routes(routes!(pools::plan))
-        .routes(routes!(runners::register, runners::list))
-        .routes(routes!(runners::view, runners::remove))
-        .routes(routes!(runners::release))
-        .routes(routes!(runners::rotate_token))
-        .routes(routes!(audit::audit))
+fn of_callers() -> Mounted {
+    Mounted::one("/provision", post(claims::provision))
+        .and("/claim", post(claims::claim))
+        .and("/release", post(claims::release))
+        .and("/claims", get(claims::list))
+        .and("/claims/{claim}/why", get(claims::why))
+        .and("/refresh", post(refresh::refresh))
+        .and("/pools", get(pools::list))
+        .and("/pools/{pool}", put(pools::put).get(pools::view).delete(pools::delete))
+        .and("/pools/{pool}/plan", post(pools::plan))
+        .and("/runners", post(runners::register).get(runners::list))
+        .and("/runners/{runner}", get(runners::view).delete(runners::remove))
+        .and("/runners/{runner}/release", post(runners::release))
+        .and("/runners/{runner}/token", post(runners::rotate_token))
+        .and("/audit", get(audit::audit))
+}
+
+fn of_agents() -> Mounted {
+    Mounted::one("/agent/self", get(agent::show_self)).and("/agent/registration", post(agent::registration))
+}
+
+fn of_anybody() -> Mounted {
+    Mounted::one("/health", get(service::health)).and("/ready", get(service::ready))
+}
+
+/// What the routes say of themselves. It is put together when it is first asked for: that takes longer than all else at a function's start.
+pub(crate) fn described() -> OpenApi {
+    #[derive(utoipa::OpenApi)]
+    #[openapi(paths(
+        claims::provision,
+        claims::claim,
+        claims::release,
+        claims::list,
+        claims::follow,
+        claims::why,
+        refresh::refresh,
+        pools::list,
+        pools::put,
+        pools::view,
+        pools::delete,
+        pools::plan,
+        runners::register,
+        runners::list,
+        runners::view,
+        runners::remove,
+        runners::release,
+        runners::rotate_token,
+        audit::audit,
+        agent::bootstrap,
+        agent::show_self,
+        agent::registration,
+        agent::sync,
+        service::document,
+    ))]
+    struct Prefixed;
+
+    #[derive(utoipa::OpenApi)]
+    #[openapi(paths(service::health, service::ready, service::metrics))]
+    struct Bare;
+
+    Bare::openapi().nest("/api/v1", Prefixed::openapi())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HttpLimits;
+    use crate::auth::Tokens;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_mounted_is_described_and_the_other_way_round() {
+        let nobody = Tokens { admin_sha256: [0; 32], teams: Vec::new(), at_once: BTreeMap::new() };
+        let mounted = all(&Lanes::new(&HttpLimits::default(), &Arc::new(nobody))).paths;
+        let mounted: BTreeSet<String> = mounted.into_iter().collect();
+        let described: BTreeSet<String> = described().paths.paths.into_keys().collect();
+        assert_eq!(mounted, described);
+    }
 }

@@ -6,11 +6,13 @@ use super::error::EngineError;
 use super::file::BUSY;
 use super::log::Log;
 use rusqlite::Connection;
+use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -35,9 +37,12 @@ pub(super) struct Writer {
 #[derive(Debug)]
 struct Desk {
     pen: Mutex<Pen>,
-    /// Callers come at once: they go to the thread, and share its commits, until it finds nobody but the one that it serves.
-    busy: AtomicBool,
+    /// Callers whose work is not committed yet. Where there are several, they go to the thread, and share its commits.
+    about: AtomicUsize,
 }
+
+/// A caller who is about.
+struct Visitor<'a>(&'a Desk);
 
 #[derive(Debug)]
 pub(super) struct Pen {
@@ -51,7 +56,7 @@ impl Writer {
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let log = Log::watch(&mut connection).map_err(io::Error::other)?;
         let pen = Mutex::new(Pen { connection, log, file: file.to_owned() });
-        let desk = Arc::new(Desk { pen, busy: AtomicBool::new(false) });
+        let desk = Arc::new(Desk { pen, about: AtomicUsize::new(0) });
         let shared = Arc::clone(&desk);
         let thread = std::thread::Builder::new()
             .name("ledger-writer".to_owned())
@@ -69,7 +74,12 @@ impl Writer {
         let ended = |_| Arc::new(EngineError::WriterEnded);
         let (answer, answered) = oneshot::channel();
         let job = Box::new(Pending { work, done: None, answer });
-        if let Some(job) = self.desk.commit_alone(job) {
+        let visitor = Visitor::come(&self.desk);
+        let job: Option<Box<dyn Job>> = match visitor.is_alone().await {
+            true => self.desk.commit_alone(job),
+            false => Some(job),
+        };
+        if let Some(job) = job {
             let jobs = self.jobs.as_ref().ok_or(EngineError::WriterEnded)?;
             jobs.send(job).await.map_err(|_| EngineError::WriterEnded)?;
         }
@@ -78,9 +88,9 @@ impl Writer {
 
     /// The writer's connection between two commits, while nobody else wants it. It is not for long.
     pub(super) fn idle(&self) -> Option<MutexGuard<'_, Pen>> {
-        match self.desk.is_busy() {
-            true => None,
-            false => self.desk.pen.try_lock().ok(),
+        match self.desk.about() {
+            0 => self.desk.pen.try_lock().ok(),
+            _ => None,
         }
     }
 
@@ -89,30 +99,52 @@ impl Writer {
     }
 }
 
+impl<'a> Visitor<'a> {
+    fn come(desk: &'a Desk) -> Self {
+        desk.about.fetch_add(1, Ordering::Relaxed);
+        Self(desk)
+    }
+
+    /// A task that writes several things side by side comes with one after the other. So whoever seems to be alone steps back once, and lets the
+    /// others of its task come: committed one by one on this thread, they would share nothing.
+    async fn is_alone(&self) -> bool {
+        let mut stepped_back = false;
+        let others = poll_fn(|cx| {
+            if stepped_back || self.0.about() > 1 {
+                return Poll::Ready(());
+            }
+            stepped_back = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        });
+        others.await;
+        self.0.about() == 1
+    }
+}
+
+impl Drop for Visitor<'_> {
+    fn drop(&mut self) {
+        self.0.about.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Desk {
-    fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed)
+    fn about(&self) -> usize {
+        self.about.load(Ordering::Relaxed)
     }
 
     /// Commits this one on the caller's own thread. It is given back, for the thread, where there is something to wait for: others who are about,
     /// another program that has the file, a log that is to be written back.
     fn commit_alone(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        if self.is_busy() {
-            return Some(job);
-        }
         let mut job = Some(job);
-        let attempt = || match self.pen.try_lock() {
-            Ok(mut pen) => {
-                if pen.log.is_long() || !pen.begin_at_once() {
-                    return;
-                }
-                let committed = pen.commit_all(job.take().into_iter().collect());
-                if committed.is_err() {
-                    pen.write_back(&committed);
-                }
+        let attempt = || {
+            let Ok(mut pen) = self.pen.try_lock() else { return };
+            if pen.log.is_long() || !pen.begin_at_once() {
+                return;
             }
-            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => {
-                self.busy.store(true, Ordering::Relaxed)
+            let committed = pen.commit_all(job.take().into_iter().collect());
+            if committed.is_err() {
+                pen.write_back(&committed);
             }
         };
         // Work that panics leaves the desk poisoned and its caller without an answer, as it does on the thread.
@@ -208,7 +240,6 @@ fn write_all(desk: &Desk, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
         {
             batch.push(next);
         }
-        desk.busy.store(batch.len() > 1, Ordering::Relaxed);
         batch.retain(|job| !job.is_abandoned());
         if batch.is_empty() {
             continue;

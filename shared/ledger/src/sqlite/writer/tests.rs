@@ -113,7 +113,7 @@ async fn a_caller_that_is_alone_commits_on_its_own_thread() -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_who_come_at_once_go_to_the_writer_s_thread_until_it_finds_one_alone() -> Outcome {
+async fn callers_who_come_at_once_go_to_the_writer_s_thread() -> Outcome {
     let Held { writer, let_go, first } = held(tables()?).await?;
     let mut crowd = Box::pin(join_all((0..2).map(|_| writer.write(thread))));
     assert!(futures_util::poll!(&mut crowd).is_pending());
@@ -122,11 +122,19 @@ async fn callers_who_come_at_once_go_to_the_writer_s_thread_until_it_finds_one_a
     let crowd: Vec<_> = crowd.await.into_iter().collect::<std::result::Result<_, _>>()?;
     let [one, other] = crowd[..] else { return Err("not two answers".into()) };
     assert_eq!(one, other);
-    // The two were together: whoever comes next goes to the thread as well, and is alone there.
-    assert_eq!(writer.write(thread).await?, one);
     let here = std::thread::current().id();
-    assert_eq!(writer.write(thread).await?, here);
     assert_ne!(here, one);
+    // They are gone: whoever comes next is alone.
+    assert_eq!(writer.write(thread).await?, here);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_task_writes_side_by_side_shares_commits() -> Outcome {
+    let writer = Writer::start(tables()?, Path::new("ledger.db"))?;
+    let threads = join_all((0..20).map(|_| writer.write(thread))).await;
+    let threads: Vec<_> = threads.into_iter().collect::<std::result::Result<_, _>>()?;
+    assert!(threads.iter().all(|one| *one != std::thread::current().id()), "{threads:?}");
     Ok(())
 }
 
