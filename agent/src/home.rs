@@ -10,6 +10,7 @@ use std::{fs, process};
 use thiserror::Error;
 
 use crate::clock::BootClock;
+use crate::tree::remove_tree;
 
 /// An agent that was just told to stop may still hold the lock.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -101,6 +102,8 @@ impl Home {
     pub(crate) fn make_job_dirs(&self, uid: u32, gid: u32, sandboxed: bool) -> io::Result<()> {
         self.make_work_dir()?;
         chown(self.work_dir(), Some(uid), Some(gid))?;
+        // A job may have closed it even to itself.
+        fs::set_permissions(self.work_dir(), fs::Permissions::from_mode(0o700))?;
         make_owned(&self.job_home_dir(), uid, gid, 0o700)?;
         make_owned(&self.program_copy_dir(), uid, gid, 0o700)?;
         match sandboxed {
@@ -160,7 +163,7 @@ fn make_owned(path: &Path, uid: u32, gid: u32, mode: u32) -> io::Result<()> {
         Ok(found) if found.is_dir() && found.uid() == uid => {}
         Ok(found) => {
             if found.is_dir() {
-                fs::remove_dir_all(path)?
+                remove_tree(path)?
             } else {
                 fs::remove_file(path)?
             }

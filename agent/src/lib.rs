@@ -14,4 +14,5 @@ pub mod machine;
 mod private;
 mod program_copy;
 mod state;
+mod tree;
 pub mod work;

@@ -1,26 +1,29 @@
 //! The runner program as a job gets it: a tree of directories of its own, whose files are those of the program itself, which the job can
 //! replace in its own tree but not change. So each job begins with the program as it was installed, whatever the last one did to it.
 
-use std::fs::{self, DirBuilder, Metadata};
+use crate::tree::remove_tree;
+use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown, lchown, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::Path;
 
-/// Takes the place of what is at `copy`, for the user and group of these numbers. Nothing is made where there is no program.
+/// Takes the place of what is at `copy`, for the user and group of these numbers. It is empty where there is no program. It is made beside, where
+/// nobody else can reach it, and given away when it is whole: whatever of an earlier job still runs puts no link in its way.
 pub(crate) fn renew(program: &Path, copy: &Path, uid: u32, gid: u32) -> io::Result<()> {
-    match fs::remove_dir_all(copy) {
-        Ok(()) => {}
+    let making = copy.with_extension("new");
+    remove_tree(&making)?;
+    DirBuilder::new().mode(0o700).create(&making)?;
+    let user = User { uid, gid };
+    match fs::metadata(program) {
+        Ok(found) if found.is_dir() => user.copy_dir(program, &making)?,
+        Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    let user = User { uid, gid };
-    user.make_dir(copy)?;
-    match fs::metadata(program) {
-        Ok(found) if found.is_dir() => user.copy_dir(program, copy),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
+    remove_tree(copy)?;
+    chown(&making, Some(uid), Some(gid))?;
+    fs::set_permissions(&making, Permissions::from_mode(0o755))?;
+    fs::rename(&making, copy)
 }
 
 #[derive(Clone, Copy)]
@@ -68,7 +71,6 @@ impl User {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn each_copy_is_the_program_as_it_was_installed() {
@@ -115,5 +117,6 @@ mod tests {
         }
         renew(&dir.path().join("none"), &copy, uid, gid).unwrap();
         assert_eq!(fs::read_dir(&copy).unwrap().count(), 0);
+        assert!(!copy.with_extension("new").exists());
     }
 }

@@ -133,6 +133,9 @@ pub(crate) struct ServeArgs {
     /// Listen without TLS beyond loopback: whoever is on the way reads every token
     #[arg(long, env = INSECURE_HTTP, value_parser = BoolishValueParser::new())]
     pub(crate) insecure_http: bool,
+    /// How many connections one address may have, a quarter of all at most; agents behind one NAT gateway, or a proxy on another host, share theirs
+    #[arg(long, default_value_t = 1_024, value_name = "COUNT")]
+    pub(crate) connections_per_address: usize,
     /// The users that jobs of local pools run as, one a runner, where serve is root; they need no names, and nobody else should have them
     #[arg(long, default_value_t = JOB_UIDS, value_name = "FIRST-LAST")]
     pub(crate) job_uids: UidRange,

@@ -10,14 +10,18 @@ pub(crate) struct OpenFiles {
     pub(crate) before: Option<u64>,
 }
 
+const WITHOUT_MAXIMUM: u64 = 10_240;
+
 /// As many as the host allows this process.
 pub(crate) fn raise() -> OpenFiles {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return OpenFiles { most: count(current), before: None };
     }
-    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        Ok(()) => OpenFiles { most: count(maximum), before: current },
+    // A host that sets no maximum may still refuse to have none.
+    let wanted = maximum.or(Some(WITHOUT_MAXIMUM));
+    match setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum }) {
+        Ok(()) => OpenFiles { most: count(wanted), before: current },
         Err(error) => {
             tracing::warn!(%error, "no more files may be open than at the start");
             OpenFiles { most: count(current), before: None }

@@ -27,8 +27,8 @@ const LABEL_PREFIX: &str = "motorpool-";
 
 /// `rm` and `find` follow no link. The second try is for directories that a job made unwritable even for itself. GitHub's
 /// program has its work and its diagnoses beside itself; another agent's on the same host may too. Where they are elsewhere, a
-/// link of root's leads there (`infra/runner/program.sh`, or an administrator's); no other is believed,
-/// not even at its end. It stays, and what it leads to is emptied.
+/// link of root's leads there, an administrator's; no other is believed, not even at its end. It stays, and what it leads to is emptied. That is for
+/// agents whose jobs have no user of their own: where they have, each has a copy of the program, which `EMPTY_JOB_DIRS` removes.
 const EMPTY_WORK_DIR: &str = r#"
 cd / || exit 1
 empty() { find "$1" -mindepth 1 -maxdepth 1 -exec rm -rf -- {} +; }
@@ -153,6 +153,7 @@ impl Works {
 
     pub(super) async fn start_task(&mut self, start: TaskStart) {
         let TaskStart { id, kind, act, label, epoch, timeout, fence_at, env } = start;
+        self.end_version().await;
         tracing::info!(task = %id, kind = kind.as_str(), "a task begins");
         if kind == Kind::Cleanup && self.left_behind > 0 {
             let why = format!(
@@ -187,6 +188,7 @@ impl Works {
 
     pub(super) async fn start_run(&mut self, start: RunStart) {
         let RunStart { program, registration, label, epoch, fence_at, env } = start;
+        self.end_version().await;
         let name = registration.as_ref().map(|registration| registration.name.as_str());
         tracing::info!(%label, name, "the runner program begins");
         let system = registration.as_ref().map(|registration| registration.system);
@@ -220,14 +222,23 @@ impl Works {
         let Some(script) = program::version_command(&self.place.program_dir) else { return };
         let order = self.place.order(Whose::Job, script.to_owned(), BTreeMap::new());
         let order = Order { timeout: Some(VERSION_TIMEOUT), ..order };
-        // The copy may be in use: it is made only where there is none.
-        let there = program::version_command(&self.place.used_program_dir()).is_some();
-        let started = if there { self.start(order).await } else { self.start_with_program(order).await };
-        match started {
-            // One that is still being asked is asked no more.
+        self.end_version().await;
+        // Of the program as it was installed: what a job made of its own copy is not to be run again.
+        match self.start_with_program(order).await {
             Ok(work) => self.version = Some(work),
             Err(outcome) => untold(&outcome),
         }
+    }
+
+    /// Where the program is a copy, which is made anew for each run and removed by each cleanup, nobody is left in it: one that is still asked for its
+    /// version is asked no more, and is gone.
+    async fn end_version(&mut self) {
+        if self.place.jobs.is_none() {
+            return;
+        }
+        let Some(work) = self.version.take() else { return };
+        work.stop(Duration::ZERO);
+        untold(&work.outcome().await);
     }
 
     pub(super) fn stop_task(&self, grace: Duration) {
@@ -345,6 +356,8 @@ impl Place {
             (_, None) => (RunAs::Agent, self.home.work_dir()),
             // Not where a job could have left a file that goes by the name of a command.
             (Whose::Operator, Some(_)) => {
+                // A search path of the jobs' would have root run what a job left.
+                env.clone_from(&self.env);
                 let jobs_dir = self.home.jobs_dir().to_string_lossy().into_owned();
                 env.insert(JOBS_DIR.to_owned(), jobs_dir);
                 (RunAs::Agent, PathBuf::from(self.home.dir()))

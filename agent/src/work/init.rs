@@ -57,10 +57,11 @@ fn begin() -> Result<Pid, End> {
     let entrance: Entrance = serde_json::from_slice(&text).map_err(|error| {
         could_not_start(format!("its order was not understood ({:?} error)", error.classify()))
     })?;
+    // Before the sandbox: what it makes on the way to the job's directories must be passable for the job.
+    rustix::process::umask(Mode::from_raw_mode(UMASK));
     if let Some(sandbox) = &entrance.confinement.sandbox {
         sandbox::enter(sandbox).map_err(could_not_start)?;
     }
-    rustix::process::umask(Mode::from_raw_mode(UMASK));
     // In a thread of its own, which alone gives up its rights: a job can neither signal nor trace this process.
     thread::spawn(move || spawn(entrance)).join().map_err(|_| could_not_start("it panicked"))?
 }

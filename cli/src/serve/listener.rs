@@ -77,7 +77,7 @@ impl Listener {
             tracing::warn!(%address, "tokens cross the network in the clear, as --insecure-http allows");
         }
         let open_files = open_files::raise();
-        let limits = ConnectionLimits::within(open_files.most);
+        let limits = ConnectionLimits::within(open_files.most, args.connections_per_address);
         Ok(Self { socket, address, tls, limits, open_files_before: open_files.before })
     }
 

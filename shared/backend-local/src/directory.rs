@@ -7,6 +7,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use motorpool_domain::{LaunchId, PoolName, RunnerId};
 use serde::{Deserialize, Serialize};
@@ -224,13 +225,19 @@ fn remove_tree(path: &Path) -> Result<(), Failure> {
 
 /// Work makes directories that even their owner may not change; package caches are such.
 fn remove_directory(path: &Path) -> io::Result<()> {
-    fs::remove_dir_all(path).or_else(|error| {
-        if error.kind() != ErrorKind::PermissionDenied {
-            return Err(error);
-        }
+    rm(path).or_else(|_| {
         open_up(path);
-        fs::remove_dir_all(path)
+        rm(path)
     })
+}
+
+/// A program of its own, which holds one directory open at a time: a job may have dug deeper than this process may have files open, or stack.
+fn rm(path: &Path) -> io::Result<()> {
+    let ended = Command::new("rm").args(["-rf", "--"]).arg(path).stdin(Stdio::null()).output()?;
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(String::from_utf8_lossy(&ended.stderr).trim().to_owned())),
+    }
 }
 
 /// Lets the owner change every directory of a tree. What can't be changed shows when it can't be removed.

@@ -112,8 +112,7 @@ where
                     add_headers(this.mark, &mut response);
                     this.by.served.count(this.mark.method(), this.mark.route(), response.status());
                     this.mark.write_line(response.status(), clock::now().duration_since(*this.since));
-                    let gets_nothing =
-                        this.mark.is_of_nobody_known() || response.status() == StatusCode::TOO_MANY_REQUESTS;
+                    let gets_nothing = this.mark.is_of_nobody_known() || is_a_stranger_s(response.status());
                     let Some(kept) = gets_nothing.then(|| this.by.calm.count()).flatten() else {
                         return Poll::Ready(Ok(response));
                     };
@@ -127,6 +126,11 @@ where
             }
         }
     }
+}
+
+/// An agent's token is known to be good or bad only by the answer, and so is one of an agent on a route that is none of its own.
+fn is_a_stranger_s(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
 }
 
 fn add_headers(mark: &Mark, response: &mut Response) {

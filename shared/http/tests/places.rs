@@ -15,6 +15,7 @@ use axum::http::Request;
 use futures_util::stream;
 use motorpool_control::ports::backend::{Backends, OwnedMachines};
 use motorpool_control::ports::ledger::Ledger;
+use motorpool_control::token_sha256;
 use motorpool_domain::pool::BackendKind;
 use motorpool_http::HttpLimits;
 use motorpool_ledger::MemoryLedger;
@@ -157,6 +158,22 @@ async fn refuse_24_invented_agent_tokens_take_no_place_of_an_agent() {
     let another = send(&site.router, call("POST", SYNC, Some("mp_runner_another"), report(0).to_string()));
     another.await.refused(429, TooManyRequests);
     site.ask("POST", SYNC, RUNNER, &report(0)).await.json(200);
+    invented.abort();
+}
+
+/// An agent changes its token with each reset, and is the same agent.
+#[tokio::test]
+async fn refuse_24_an_agent_with_its_next_token_is_no_newcomer() {
+    const NEXT: &str = "mp_runner_next";
+    let site = Arc::new(site(HttpLimits { newcomers_at_once: 1, ..patient() }).with_a_machine().await);
+    let mut names = report(0);
+    names["session"] = json!("s1");
+    names["next_token_sha256"] = json!(token_sha256(NEXT));
+    assert_eq!(site.ask("POST", SYNC, RUNNER, &names).await.json(200)["token_taken"], true);
+    let reached = Arc::new(Semaphore::new(0));
+    let invented = held(&site, slow(SYNC, Some("mp_runner_invented"), &reached));
+    reached.acquire().await.unwrap().forget();
+    site.ask("POST", SYNC, NEXT, &report(0)).await.json(200);
     invented.abort();
 }
 

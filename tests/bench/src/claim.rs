@@ -11,9 +11,9 @@ use motorpool_tests::harness::api::Api;
 use serde_json::json;
 use std::time::Duration;
 
-/// What the one transaction of a warm claim writes: six items (the runner, the claim, its key, three log entries), and where the
-/// runner and the claim stand in the two indexes.
-const ROWS: usize = 10;
+/// What the one transaction of a warm claim writes: six items (the runner, the claim, its key, three log entries), when two of them are due, and
+/// where they stand in lists, the runner in one and the claim in two.
+const ROWS: usize = 11;
 /// Claims of a measurement; each takes one idle runner.
 const CLAIMS: usize = 960;
 const ROUNDS: usize = 5;

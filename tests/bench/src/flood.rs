@@ -35,9 +35,9 @@ pub(crate) async fn run() -> Result<()> {
         sha256_hex(FLOODING),
         sha256_hex(BESIDE),
     );
-    let (serve, runners) = pools::serve_with_teams(pools::POOL_MAX + AGENTS, &teams).await?;
-    // Those of the second pool are nobody's to claim: their agents only say that they live.
-    let agents = runners.into_iter().skip(pools::POOL_MAX).collect();
+    let (serve, runners) = pools::serve_with_teams(2 * pools::POOL_MAX + AGENTS, &teams).await?;
+    // The first pool is for who does not flood, the second for who does. Nobody claims those of the third: their agents only say that they live.
+    let agents = runners.into_iter().skip(2 * pools::POOL_MAX).collect();
     let heartbeats = Heartbeats::start(serve.api(), agents);
     let team = serve.api().as_who(Some(BESIDE));
 

@@ -112,7 +112,8 @@ mod tests {
     use super::*;
 
     fn crowd(all: usize, of_one_peer: usize, of_this_host: usize) -> Arc<Crowd> {
-        let limits = ConnectionLimits { all, of_one_peer, of_this_host, ..ConnectionLimits::within(1_024) };
+        let limits =
+            ConnectionLimits { all, of_one_peer, of_this_host, ..ConnectionLimits::within(1_024, 1_024) };
         Arc::new(Crowd::new(limits))
     }
 

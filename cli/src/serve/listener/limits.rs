@@ -30,13 +30,13 @@ const CONNECTIONS: usize = 16_384;
 const KEPT_FREE: (usize, usize) = (1, 4);
 
 impl ConnectionLimits {
-    /// With at most so many files open.
-    pub(super) fn within(open_files: usize) -> Self {
+    /// With at most so many files open. One address has at most a quarter of all, however many it may have.
+    pub(super) fn within(open_files: usize, of_one_peer: usize) -> Self {
         let (part, of) = KEPT_FREE;
         let all = CONNECTIONS.min(open_files / of * (of - part)).max(1);
         Self {
             all,
-            of_one_peer: 1_024.min(all),
+            of_one_peer: of_one_peer.min((all / 4).max(1)),
             of_this_host: all / 4 * 3,
             tls_handshake: Duration::from_secs(10),
             first_byte: Duration::from_secs(10),
@@ -55,11 +55,14 @@ mod tests {
 
     #[test]
     fn connections_leave_files_for_the_rest() {
-        for (open_files, all) in [(256, 192), (1_024, 768), (20_000, 15_000), (1_048_576, 16_384)] {
-            let limits = ConnectionLimits::within(open_files);
-            assert_eq!(limits.all, all);
-            assert!(limits.of_one_peer <= all && limits.of_this_host < all, "{limits:?}");
+        for (open_files, all, of_one_peer) in
+            [(256, 192, 48), (1_024, 768, 192), (20_000, 15_000, 1_024), (1_048_576, 16_384, 1_024)]
+        {
+            let limits = ConnectionLimits::within(open_files, 1_024);
+            assert_eq!((limits.all, limits.of_one_peer), (all, of_one_peer));
+            assert!(limits.of_this_host < all, "{limits:?}");
         }
-        assert_eq!(ConnectionLimits::within(usize::MAX).all, 16_384);
+        assert_eq!(ConnectionLimits::within(usize::MAX, 1_024).all, 16_384);
+        assert_eq!(ConnectionLimits::within(usize::MAX, 100_000).of_one_peer, 4_096);
     }
 }

@@ -29,7 +29,7 @@ fn patient() -> ConnectionLimits {
         idle: NEVER,
         ping: NEVER,
         pong: NEVER,
-        ..ConnectionLimits::within(20_000)
+        ..ConnectionLimits::within(20_000, 1_024)
     }
 }
 

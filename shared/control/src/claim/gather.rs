@@ -42,9 +42,12 @@ impl Waits {
     /// Whether the claim says so already.
     pub(super) fn are_said_by(&self, claim: &Claim) -> bool {
         let Self { reason, over, not_before } = self;
-        claim.waits_for.as_ref() == Some(reason)
-            && claim.over_limit == *over
-            && claim.launch_not_before == *not_before
+        let said = match (over, &claim.over_limit) {
+            (Some(over), Some(said)) => over.is_the_limit_of(said),
+            (None, None) => claim.waits_for.as_ref() == Some(reason),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        said && claim.launch_not_before == *not_before
     }
 
     /// The claim that says so.

@@ -75,6 +75,15 @@ pub enum OverLimit {
     Slots { team: Owner, used: u32, max: u32 },
 }
 
+impl OverLimit {
+    /// The same limit of the same team, however much of it is used: that changes all the time, and would be written all the time.
+    pub fn is_the_limit_of(&self, other: &Self) -> bool {
+        let Self::Slots { team, used: _, max } = self;
+        let Self::Slots { team: of_team, used: _, max: of_max } = other;
+        (team, max) == (of_team, of_max)
+    }
+}
+
 impl fmt::Display for OverLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

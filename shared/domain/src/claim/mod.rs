@@ -177,10 +177,12 @@ impl Claim {
         }
     }
 
-    /// It has nothing that could have changed, and says what it waits for: only a runner that nobody holds or a slot brings it further.
+    /// It has nothing that could have changed, and says what it waits for: only a runner that nobody holds or a slot brings it further. One that waits for a
+    /// limit of its team does not: that team may hold less by now, on any pool.
     pub fn waits_for_room_only(&self) -> bool {
         self.waiting()
             && self.members.is_empty()
+            && self.over_limit.is_none()
             && self.waits_for.is_some()
             && self.launch_not_before.is_none()
     }

@@ -12,12 +12,21 @@ pub struct HandedOut {
     pub session: Option<String>,
 }
 
+/// An agent counts one further before each request: some are lost, but not as many.
+const MOST_AHEAD: u32 = 1_000;
+
 /// Counts rise. An agent counts before it asks, so that a process which starts anew never asks for what the last one may have got; the same count
-/// again is the same process, whose answer was lost, or somebody else.
+/// again is the same process, whose answer was lost, or somebody else. So is who jumps ahead, so that no later count of the agent's would be good, and
+/// who says no session where the agent is known to have one.
 pub fn may_be_handed_out(runner: &Runner, next: &HandedOut) -> bool {
+    let is_of_a_session = runner.credential.as_ref().is_some_and(|known| known.named.is_some());
+    if is_of_a_session && next.session.is_none() {
+        return false;
+    }
     match &runner.handed_out {
         None | Some(HandedOut { session: None, .. }) => true,
-        Some(last) => next.count > last.count || next == last,
+        Some(last) if next.session.is_none() => next == last,
+        Some(last) => next == last || (1..=MOST_AHEAD).contains(&next.count.saturating_sub(last.count)),
     }
 }
 
@@ -35,7 +44,9 @@ mod tests {
         assert!(may_be_handed_out(&runner(0, 1, true), &of(3, Some("a"))), "the first of its epoch");
         assert!(may(of(3, Some("a")), of(3, Some("a"))), "its answer was lost");
         assert!(may(of(3, Some("a")), of(4, Some("b"))), "the next, of an agent that started anew");
-        for other in [of(3, Some("b")), of(3, None), of(2, Some("a"))] {
+        assert!(may(of(3, Some("a")), of(1_003, Some("a"))), "after many that were lost");
+        let jumps = [of(1_004, Some("a")), of(u32::MAX, Some("b")), of(4, None)];
+        for other in [of(3, Some("b")), of(3, None), of(2, Some("a"))].into_iter().chain(jumps) {
             assert!(!may(of(3, Some("a")), other.clone()), "{other:?}");
         }
         assert!(may(of(3, None), of(3, None)), "an agent of an older version repeats itself");

@@ -3,6 +3,7 @@
 //! from newcomers alone.
 
 use super::places::{Place, Places};
+use crate::auth::{sha256, sha256_from_hex};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -50,7 +51,7 @@ impl Agents {
 
     /// The token's key in the table, and its own places if it has been found good.
     pub(super) fn find(&self, token: &str) -> (u64, Option<Arc<Places>>) {
-        let key = self.hasher.hash_one(token);
+        let key = self.hasher.hash_one(sha256(token));
         let shard = self.shard(key).read().unwrap_or_else(PoisonError::into_inner);
         (key, shard.get(&key).cloned())
     }
@@ -61,6 +62,13 @@ impl Agents {
             shard.retain(|_, places| !places.is_empty());
         }
         Arc::clone(shard.entry(key).or_insert_with(|| Places::new(self.each)))
+    }
+
+    /// An agent whose token is good named the next one, by its hash: it will not come as a newcomer.
+    pub(crate) fn expect(&self, token_sha256: &str) {
+        if let Some(hash) = sha256_from_hex(token_sha256) {
+            self.remember(self.hasher.hash_one(hash));
+        }
     }
 
     /// The token is good no more.

@@ -3,6 +3,7 @@
 
 mod agents;
 mod body;
+mod long_answer;
 mod passage;
 mod places;
 
@@ -166,6 +167,7 @@ impl Lane {
             Guests::Agents(agents) => {
                 let (key, own) = agents.find(bearer(request.headers())?);
                 Mark::note(request.extensions(), CallerKind::Agent);
+                request.extensions_mut().insert(Arc::clone(agents));
                 if let Some(own) = own {
                     let agent = AgentTicket::Known { key, _own: own.take().ok_or_else(too_many)? };
                     return Ok(Ticket { reading: None, working: agents.working.clone(), agent: Some(agent) });

@@ -2,7 +2,7 @@
 
 use super::body::{Gathered, gather, too_slow};
 use super::places::Place;
-use super::{AgentTicket, Guests, Lane, Ticket, too_many};
+use super::{AgentTicket, Guests, Lane, Ticket, long_answer, too_many};
 use crate::clock;
 use crate::envelope::Refusal;
 use crate::limits::took_too_long;
@@ -162,11 +162,12 @@ where
                         (Err(refusal), _) => Stage::refused(refusal),
                     }
                 }
-                StageProjection::Working { answer, ticket, until, .. } => match answer.poll(cx) {
+                StageProjection::Working { answer, ticket, place, until } => match answer.poll(cx) {
                     Poll::Ready(answer) => {
                         let Ok(answer) = answer;
                         this.lane.learn(ticket, answer.status());
-                        // Its places are free before the answer is on its way.
+                        let answer = long_answer::hold(answer, place.take());
+                        // Its places are free before a short answer is on its way.
                         this.stage.set(Stage::Over { refusal: None });
                         return Poll::Ready(Ok(answer));
                     }

@@ -5,7 +5,7 @@ use crate::App;
 use crate::auth::AgentToken;
 use crate::detached::run_detached;
 use crate::extract::Body;
-use crate::lane::Newcomer;
+use crate::lane::{Agents, Newcomer};
 use crate::poll::{Patience, Polled, long_poll};
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -68,6 +68,7 @@ pub(super) async fn show_self(
 )]
 pub(super) async fn sync(
     AgentToken(token): AgentToken,
+    Extension(agents): Extension<Arc<Agents>>,
     newcomer: Option<Extension<Arc<Newcomer>>>,
     State(app): State<App>,
     Body(request): Body<SyncRequest>,
@@ -75,6 +76,7 @@ pub(super) async fn sync(
     let wait = Duration::from_millis(request.wait_ms).min(app.limits.sync_hold);
     let waiter = app.notifier.waiter(Key::from(&request.runner));
     let patience = Patience { wait, recheck: wait, margin: app.limits.request };
+    let request_next = request.next_token_sha256.clone();
     let answer = long_poll(waiter, patience, || async {
         let (control, token, request) = (Arc::clone(&app.control), token.clone(), request.clone());
         // A report can end the very agent that sent it, which then hangs up.
@@ -83,6 +85,9 @@ pub(super) async fn sync(
         // Not at the end of its wait: others that are new here want the place.
         if let Some(Extension(newcomer)) = &newcomer {
             newcomer.is_known_now();
+        }
+        if let Some(next) = request_next.as_deref().filter(|_| answer.token_taken) {
+            agents.expect(next);
         }
         Ok(if news { Polled::Settled(answer) } else { Polled::Unsettled(answer) })
     });

@@ -29,6 +29,8 @@ use std::sync::atomic::AtomicI64;
 use writer::Writer;
 
 const READERS: usize = 4;
+/// Rows that are read on the writer's connection at most, where nobody writes.
+const FEW: usize = 128;
 
 /// A handle on the ledger. The last one that is dropped closes the file, and waits for that.
 #[derive(Debug, Clone)]
@@ -59,13 +61,15 @@ impl SqliteLedger {
 
     fn read<T>(
         &self,
+        rows: usize,
         attempted: impl FnOnce() -> String,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, LedgerError> {
         let failed = |source| EngineError::of(self.shared.file.path(), source);
         let Shared { readers, writer, .. } = &*self.shared;
-        // The writer's connection knows the pages that it wrote, where a reader must fetch them again after each commit.
-        let read = match writer.idle() {
+        // The writer's connection knows the pages that it wrote, where a reader must fetch them again after each commit. But who writes waits for it.
+        let idle = (rows <= FEW).then(|| writer.idle()).flatten();
+        let read = match idle {
             Some(pen) => read(pen.connection()),
             None => readers.read(read),
         };
@@ -84,7 +88,7 @@ impl SqliteLedger {
 #[async_trait]
 impl Ledger for SqliteLedger {
     async fn get(&self, paths: &[Path]) -> Result<Vec<Option<Stored>>, LedgerError> {
-        self.read(|| names("read", paths), |connection| read::get_all(connection, paths))
+        self.read(paths.len(), || names("read", paths), |connection| read::get_all(connection, paths))
     }
 
     async fn commit(&self, tx: &Tx) -> Result<Committed, LedgerError> {
@@ -101,27 +105,35 @@ impl Ledger for SqliteLedger {
     }
 
     async fn list(&self, span: &Span, at_most: usize) -> Result<Vec<Placed>, LedgerError> {
-        self.read(|| format!("list {}", span.list), |connection| read::list(connection, span, at_most))
+        self.read(
+            at_most,
+            || format!("list {}", span.list),
+            |connection| read::list(connection, span, at_most),
+        )
     }
 
     async fn count(&self, span: &Span, at_most: usize) -> Result<usize, LedgerError> {
-        self.read(|| format!("count {}", span.list), |connection| read::count(connection, span, at_most))
+        self.read(
+            at_most,
+            || format!("count {}", span.list),
+            |connection| read::count(connection, span, at_most),
+        )
     }
 
     async fn children(&self, of: &Children, at_most: usize) -> Result<Vec<Stored>, LedgerError> {
         let attempted = || format!("read what stands under {}", of.of);
-        self.read(attempted, |connection| read::children(connection, of, at_most))
+        self.read(at_most, attempted, |connection| read::children(connection, of, at_most))
     }
 
     async fn due(&self, now: Timestamp, at_most: usize) -> Result<Vec<Path>, LedgerError> {
-        self.read(|| "read what is due".to_owned(), |connection| read::due(connection, now, at_most))
+        self.read(at_most, || "read what is due".to_owned(), |connection| read::due(connection, now, at_most))
     }
 
     async fn ping(&self) -> Result<(), LedgerError> {
         if !self.shared.writer.is_running() {
             return Err(LedgerError::failed("answer", EngineError::WriterEnded));
         }
-        self.read(|| "answer".to_owned(), read::ping)
+        self.read(1, || "answer".to_owned(), read::ping)
     }
 }
 

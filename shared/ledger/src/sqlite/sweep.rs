@@ -27,7 +27,7 @@ impl SqliteLedger {
         let now = columns::instant(now);
         let from = self.shared.swept_to.load(Ordering::Relaxed);
         let Walked { looked_at, to, expired } =
-            self.read(attempted, |connection| walk(connection, now, from, at_most_rows))?;
+            self.read(at_most_rows, attempted, |connection| walk(connection, now, from, at_most_rows))?;
         let mut deleted = 0;
         if !expired.is_empty() {
             let delete = move |connection: &Connection| delete_all(connection, &expired, now);
