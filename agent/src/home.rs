@@ -198,6 +198,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn refuse_21_a_job_that_closed_its_work_directory_closes_it_to_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        fs::set_permissions(home.work_dir(), fs::Permissions::from_mode(0)).unwrap();
+        home.make_job_dirs(uid, gid, false).unwrap();
+        assert_eq!(fs::metadata(home.work_dir()).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
     fn a_link_in_place_of_the_work_directory_is_replaced_and_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();

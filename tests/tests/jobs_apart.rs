@@ -47,6 +47,8 @@ async fn refuse_17_refuse_21_a_job_on_local_gets_nothing_of_serve_agent_or_neigh
     if !can_be_tried()? {
         return Ok(());
     }
+    // As a hardened host starts services. This process is this test's alone.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let dir = fresh_dir()?;
     private(&dir.path().join("github-token"), CI_TOKEN)?;
     let pools = format!(
@@ -96,6 +98,8 @@ async fn refuse_17_refuse_21_a_job_on_local_gets_nothing_of_serve_agent_or_neigh
     for agent in agents {
         ensure!(Path::new(&format!("/proc/{agent}")).exists(), "an agent is gone");
     }
+    let said = fs::read_to_string(dirs[0].join("agent.log"))?;
+    ensure!(said.contains("in a sandbox") && !said.contains("allows no sandbox"), "{said}");
 
     // What it left behind is gone with the next cleanup, and so is what it had of its own.
     serve.api().release("w").await?;
@@ -113,7 +117,8 @@ async fn refuse_17_refuse_21_a_job_on_a_machine_of_ones_own_gets_nothing_of_its_
     }
     for powers in [Powers::OfTheUnit, Powers::WithoutNamespaces] {
         let serve = Serve::start(&format!(
-            "[pools.p]\nbackend = \"bare_metal\"\nheartbeat_seconds = 1\ncleanup_cmd = \"id -u > cleaned-by; rm -rf \\\"$MOTORPOOL_WORK_DIR\\\"/*\"\n\
+            "[pools.p]\nbackend = \"bare_metal\"\nheartbeat_seconds = 1\njob_env = {{ GREETING = \"hello job\" }}\n\
+             cleanup_cmd = \"id -u > cleaned-by; echo $GREETING >> cleaned-by; rm -rf \\\"$MOTORPOOL_WORK_DIR\\\"/*\"\n\
              run_cmd = '''{JOB}'''\n"
         ))?;
         let machine = OwnMachine::of_the_unit(&serve, powers, AGENT_VARIABLE).await?;
@@ -132,7 +137,8 @@ async fn refuse_17_refuse_21_a_job_on_a_machine_of_ones_own_gets_nothing_of_its_
         };
         let report = attack.made().await.with_context(|| machine.log())?;
         ensure!(report.contains("uid=") && !report.contains("uid=0("), "{report}");
-        // The operator's own command runs where no job could have put anything, with the agent's rights.
+        ensure!(report.contains("GREETING=hello job"), "{report}");
+        // The operator's own command runs where no job could have put anything, with the agent's rights, and without what is the job's.
         ensure!(fs::read_to_string(agent_dir.join("cleaned-by"))?.trim() == "0", "{powers:?}");
         let said = machine.log();
         ensure!(said.contains("this host allows no sandbox") == powers.lacks_sandbox(), "{powers:?}: {said}");
