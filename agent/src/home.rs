@@ -202,7 +202,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(dir.path()).unwrap();
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        fs::set_permissions(home.work_dir(), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(home.work_dir(), fs::Permissions::from_mode(0o000)).unwrap();
         home.make_job_dirs(uid, gid, false).unwrap();
         assert_eq!(fs::metadata(home.work_dir()).unwrap().permissions().mode() & 0o777, 0o700);
     }
