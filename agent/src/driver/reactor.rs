@@ -75,8 +75,7 @@ impl Reactor {
                 }
             }
             if version_may_differ {
-                self.works.find_version().await;
-                version_may_differ = false;
+                version_may_differ = !self.works.find_version().await;
             }
             if let Some(made) = made {
                 input = made;

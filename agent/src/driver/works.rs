@@ -217,9 +217,13 @@ impl Works {
         }
     }
 
-    /// Asks the runner program for its version, if it is there. `ProgramFound` follows, unless it does not tell.
-    pub(super) async fn find_version(&mut self) {
-        let Some(script) = program::version_command(&self.place.program_dir) else { return };
+    /// Asks the runner program for its version, if it is there. `ProgramFound` follows, unless it does not tell. Says whether it was asked: not while
+    /// a copy of the program is in use, or being removed, since it is asked in a copy that is made for it.
+    pub(super) async fn find_version(&mut self) -> bool {
+        if self.place.jobs.is_some() && (self.run.is_some() || self.task.is_some()) {
+            return false;
+        }
+        let Some(script) = program::version_command(&self.place.program_dir) else { return true };
         let order = self.place.order(Whose::Job, script.to_owned(), BTreeMap::new());
         let order = Order { timeout: Some(VERSION_TIMEOUT), ..order };
         self.end_version().await;
@@ -228,6 +232,7 @@ impl Works {
             Ok(work) => self.version = Some(work),
             Err(outcome) => untold(&outcome),
         }
+        true
     }
 
     /// Where the program is a copy, which is made anew for each run and removed by each cleanup, nobody is left in it: one that is still asked for its
