@@ -14,6 +14,7 @@ use tracing_subscriber::EnvFilter;
 use crate::driver::{self, AgentError};
 use crate::imds;
 use crate::jobs::JobArgs;
+use crate::socket::SocketArgs;
 use crate::work::{self, SupervisorCommand};
 
 /// The control plane refused the agent's secret. Starting it again will not help.
@@ -21,6 +22,9 @@ const EXIT_REFUSED: u8 = 3;
 
 /// Sets the flag `--insecure-http`, of the agent and of the control plane's own commands.
 pub const INSECURE_HTTP: &str = "MOTORPOOL_INSECURE_HTTP";
+
+/// Tells a job's hooks where the agent of their machine listens.
+pub(crate) const SOCKET: &str = "MOTORPOOL_SOCKET";
 
 /// By it the local backend finds what an agent left behind.
 pub(crate) const RUNNER_DIR: &str = "MOTORPOOL_RUNNER_DIR";
@@ -31,8 +35,14 @@ pub struct AgentArgs {
     command: AgentCommand,
 }
 
+impl From<AgentCommand> for AgentArgs {
+    fn from(command: AgentCommand) -> Self {
+        Self { command }
+    }
+}
+
 #[derive(Debug, Subcommand)]
-enum AgentCommand {
+pub enum AgentCommand {
     /// Make this machine a runner
     Run(Box<RunArgs>),
     /// Run one command of an agent, ordered on stdin
@@ -45,7 +55,7 @@ enum AgentCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RunArgs {
+pub struct RunArgs {
     /// The control plane's address
     #[arg(long, value_name = "URL")]
     pub(crate) server: String,
@@ -53,6 +63,8 @@ pub(crate) struct RunArgs {
     pub(crate) who: WhoArgs,
     #[command(flatten)]
     pub(crate) jobs: JobArgs,
+    #[command(flatten)]
+    pub(crate) socket: SocketArgs,
     /// The agent's own directory: state, lock, logs, and work/ for jobs
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,

@@ -77,6 +77,11 @@ impl Home {
         self.jobs_dir.join("program")
     }
 
+    /// Of jobs' hooks, and nothing else of the agent's is in it.
+    pub(crate) fn socket_dir(&self) -> PathBuf {
+        self.jobs_dir.join("socket")
+    }
+
     /// For a host that can show jobs their directories only where they are: elsewhere, if others may not enter the agent's own. Whoever removes
     /// the agent's directory finds the other one named in it.
     pub(crate) fn within_reach(self, name: &str) -> io::Result<Self> {
@@ -106,10 +111,16 @@ impl Home {
         fs::set_permissions(self.work_dir(), fs::Permissions::from_mode(0o700))?;
         make_owned(&self.job_home_dir(), uid, gid, 0o700)?;
         make_owned(&self.program_copy_dir(), uid, gid, 0o700)?;
+        self.make_socket_dir(gid)?;
         match sandboxed {
             true => make_owned(&self.job_tmp_dir(), 0, 0, 0o1777),
             false => make_owned(&self.job_tmp_dir(), uid, gid, 0o700),
         }
+    }
+
+    /// The agent's own, through which this group may pass.
+    pub(crate) fn make_socket_dir(&self, gid: u32) -> io::Result<()> {
+        make_owned(&self.socket_dir(), rustix::process::geteuid().as_raw(), gid, 0o710)
     }
 
     /// There when a runner program has worked in its own directory since the last cleanup.

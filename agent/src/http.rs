@@ -1,5 +1,9 @@
 //! The agent's calls to the control plane. It retries nothing and decides nothing.
 
+mod checkpoints;
+
+pub(crate) use checkpoints::HookCallError;
+
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,7 +65,11 @@ impl Server {
     }
 
     fn route(&self, route: &str) -> String {
-        format!("{}/api/v1/agent/{route}", self.as_str())
+        self.api(&format!("agent/{route}"))
+    }
+
+    fn api(&self, path: &str) -> String {
+        format!("{}/api/v1/{path}", self.as_str())
     }
 }
 
@@ -81,7 +89,8 @@ pub(crate) enum ServerError {
     Plain(String),
 }
 
-#[derive(Debug)]
+/// Its clones share their connections.
+#[derive(Debug, Clone)]
 pub(crate) struct ControlPlane {
     client: Client,
     server: Server,

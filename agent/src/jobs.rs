@@ -2,7 +2,7 @@
 //! runs as root unless that is asked for by name.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
@@ -154,9 +154,15 @@ impl Jobs {
         Ok(())
     }
 
+    /// Whether jobs see nothing of what the host has at this place, unless it is shown to them.
+    pub(crate) fn hides(&self, path: &Path) -> bool {
+        let temporary = ["/tmp", "/var/tmp"].map(PathBuf::from);
+        self.sandboxed && self.hidden.iter().chain(&temporary).any(|hidden| path.starts_with(hidden))
+    }
+
     pub(crate) fn confinement(&self, home: &Home) -> Confinement {
         let Self { user: JobUser { name: _, uid, gid, groups }, may_gain_privileges, hidden, .. } = self;
-        let shown = vec![home.work_dir(), home.job_home_dir(), home.program_copy_dir()];
+        let shown = vec![home.work_dir(), home.job_home_dir(), home.program_copy_dir(), home.socket_dir()];
         let sandbox = Sandbox {
             hidden: hidden.clone(),
             shown,

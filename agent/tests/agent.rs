@@ -10,6 +10,8 @@ use rustix::process::Signal;
 #[cfg(test)]
 mod control_plane;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
 mod imds;
 #[cfg(test)]
 mod on_ec2;

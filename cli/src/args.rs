@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use motorpool_agent::cli::{AgentArgs, INSECURE_HTTP};
+use motorpool_agent::hook::CheckpointArgs;
 use motorpool_agent::jobs::UidRange;
 use motorpool_domain::runner::StateName;
 use motorpool_domain::{PoolName, RunnerId};
@@ -52,10 +53,14 @@ pub(crate) enum Verb {
     Claims(ClaimsArgs),
     /// Say in plain words why a claim waits, or how it ended
     Why(WhyArgs),
+    /// What a job's hooks call on its machine: a checkpoint before the job, its end afterwards
+    Checkpoint(CheckpointArgs),
     /// Look at everything that is due, now
     Refresh(RefreshArgs),
     /// Show what happened to a runner, a claim or a pool: who, what, from, to, why
     Audit(AuditArgs),
+    /// List the incidents that people are told of
+    Alerts(AlertsArgs),
     /// Copy the embedded ledger of a `serve` on this host, which may be running
     Backup(BackupArgs),
     /// Check the server, the token and the pools, and say what to do
@@ -288,6 +293,18 @@ pub(crate) struct AddRunnerArgs {
     /// How much memory it has, in MB
     #[arg(long)]
     pub(crate) memory_mb: Option<u64>,
+    /// A command of this machine's own, in the place of its pool's
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) cleanup_cmd: Option<String>,
+    /// The same for `reset_cmd`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) reset_cmd: Option<String>,
+    /// The same for `readiness_cmd`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) readiness_cmd: Option<String>,
+    /// What its CI system knows it by, if it was registered there by hand: GitLab's number, GitHub's or Jenkins' name
+    #[arg(long, value_name = "ID")]
+    pub(crate) ci_runner: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -305,6 +322,15 @@ pub(crate) struct AuditArgs {
     pub(crate) connect: ConnectArgs,
     /// A runner's id, a claim's id (c-…), or pool:NAME
     pub(crate) subject: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AlertsArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// Also those that are over, which are kept for 30 days
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

@@ -8,8 +8,9 @@ use std::time::Duration;
 use motorpool_domain::runner::{Removal, StateName};
 use motorpool_domain::{ClaimId, PoolName, RunnerId};
 use motorpool_wire::api::{
-    AuditPage, ClaimRequest, ClaimView, ClaimsPage, PlanView, PoolView, PoolsPage, ProvisionRequest,
-    RefreshReport, RegisterRunnerRequest, RegisteredRunner, ReleaseRequest, RunnerView, RunnersPage, WhyView,
+    AlertsPage, AuditPage, ClaimRequest, ClaimView, ClaimsPage, PlanView, PoolView, PoolsPage,
+    ProvisionRequest, RefreshReport, RegisterRunnerRequest, RegisteredRunner, ReleaseRequest, RunnerView,
+    RunnersPage, WhyView,
 };
 use motorpool_wire::pool_settings::PoolSettings;
 use serde_json::Value;
@@ -117,6 +118,11 @@ impl Client {
 
     pub(crate) async fn audit(&self, subject: &str) -> ApiResult<AuditPage> {
         self.get_all("audit", &[("subject", subject)], "entries").await
+    }
+
+    pub(crate) async fn alerts(&self, all: bool) -> ApiResult<AlertsPage> {
+        let query: &[(&str, &str)] = if all { &[("all", "true")] } else { &[] };
+        self.get_all("alerts", query, "alerts").await
     }
 
     /// All pages as one document in the shape of one page: `items` names its list.

@@ -1,5 +1,6 @@
 //! `doctor`: looks at the server, the token, the pools and the data directory, and says what to do. It changes nothing.
 
+mod alerts;
 mod file;
 mod host;
 mod local_jobs;
@@ -31,6 +32,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<Report, Failure> {
     checks.extend(of_server);
     if open {
         checks.extend(pools::look(&client).await);
+        checks.extend(alerts::look(&client).await);
     }
     Ok(told(&checks, client.server()))
 }

@@ -29,6 +29,8 @@ fn main() -> ExitCode {
     let ended = match verb {
         // The agent has a runtime and exit codes of its own.
         Verb::Agent(args) => return motorpool_agent::cli::main(args, vec!["agent".into()]),
+        // So have the hooks of jobs, which talk to an agent and not to the server.
+        Verb::Checkpoint(args) => return motorpool_agent::hook::main(args, json),
         Verb::Completions(args) => verbs::completions::run(args),
         Verb::Man(args) => verbs::man::run(args),
         Verb::Backup(args) => told(verbs::backup::run(args), json),
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Verb::Why(args) => told(block_on(verbs::why::run(args)), json),
         Verb::Refresh(args) => told(block_on(verbs::refresh::run(args)), json),
         Verb::Audit(args) => told(block_on(verbs::audit::run(args)), json),
+        Verb::Alerts(args) => told(block_on(verbs::alerts::run(args)), json),
         Verb::Doctor(args) => told(block_on(doctor::run(args)), json),
     };
     match ended {

@@ -1,5 +1,6 @@
 //! The pools file, `pools.toml`, read strictly: whatever is unknown or impossible is named with its line. It starts nothing.
 
+mod alerts;
 mod credentials;
 mod host;
 mod pools;
@@ -9,9 +10,14 @@ mod teams;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_alerts;
+#[cfg(test)]
 mod tests_ec2;
 
-pub(crate) use credentials::{CiCredentials, GitHubCredentials, GitHubLogin, GitLabCredentials};
+pub(crate) use alerts::AlertSettings;
+pub(crate) use credentials::{
+    CiCredentials, GitHubCredentials, GitHubLogin, GitLabCredentials, JenkinsCredentials,
+};
 pub(crate) use host::spec as host_spec;
 pub(crate) use problem::PoolsFileError;
 
@@ -40,6 +46,8 @@ pub(crate) struct PoolsFile {
     pub(crate) team_limits: BTreeMap<Owner, TeamLimits>,
     pub(crate) pools: BTreeMap<PoolName, Rules>,
     pub(crate) ci: CiCredentials,
+    /// Nothing: incidents are only logged and listed.
+    pub(crate) alerts: Option<AlertSettings>,
 }
 
 /// For `serve`.
@@ -91,8 +99,17 @@ fn read_with<T>(
     Ok(read)
 }
 
-const TOP_KEYS: &[&str] =
-    &["refresh_seconds", "sweep_seconds", "resource_classes", "teams", "github", "gitlab", "pools"];
+const TOP_KEYS: &[&str] = &[
+    "refresh_seconds",
+    "sweep_seconds",
+    "resource_classes",
+    "teams",
+    "github",
+    "gitlab",
+    "jenkins",
+    "alerts",
+    "pools",
+];
 const LONGEST_TICK_S: u64 = 24 * 3600;
 
 /// The file as far as it can be read. What is returned means something only if no problem was added.
@@ -105,6 +122,7 @@ fn read(root: &DeTable<'_>, dir: &Path, problems: &mut Problems<'_>) -> PoolsFil
         team_limits: BTreeMap::new(),
         pools: BTreeMap::new(),
         ci: CiCredentials::default(),
+        alerts: None,
     };
     let mut systems = pools::Systems::default();
     for entry in strict::entries(root, &Key::root()) {
@@ -123,6 +141,11 @@ fn read(root: &DeTable<'_>, dir: &Path, problems: &mut Problems<'_>) -> PoolsFil
                 systems.gitlab = true;
                 file.ci.gitlab = credentials::gitlab(&entry, dir, problems);
             }
+            "jenkins" => {
+                systems.jenkins = true;
+                file.ci.jenkins = credentials::jenkins(&entry, dir, problems);
+            }
+            "alerts" => file.alerts = alerts::read(&entry, dir, problems),
             "resource_classes" | "pools" => {}
             unknown => problems.add(entry.at, &entry.key, &strict::unknown_key(unknown, TOP_KEYS)),
         }

@@ -1,5 +1,6 @@
 //! The operator's verbs, one module each: ask the server, and say the answer in words. What is decided, the server decides.
 
+pub(crate) mod alerts;
 mod apply;
 pub(crate) mod audit;
 pub(crate) mod backup;

@@ -32,7 +32,7 @@ async fn serve(function: Function) -> Result<(), Error> {
     let plane = Plane::on_aws(&motorpool_aws::load().await, from);
     match function {
         Function::Refresh => lambda_runtime::run(refresh::service(plane.control())).await,
-        Function::Provision | Function::Claim | Function::Release | Function::Gateway => {
+        Function::Provision | Function::Claim | Function::Release | Function::Webhook | Function::Gateway => {
             lambda_http::run(http::service(function, plane.router())).await
         }
     }

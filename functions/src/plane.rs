@@ -13,7 +13,7 @@ use motorpool_control::{Control, Parts, ServerSecret, Settings};
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::spec::Spec;
 use motorpool_http::auth::sha256;
-use motorpool_http::{HttpState, Notifier, Tokens};
+use motorpool_http::{HttpState, Notifier, Tokens, WebhookSecrets};
 use motorpool_ledger::dynamodb::DynamoLedger;
 use motorpool_queues::SqsQueues;
 use secrecy::ExposeSecret;
@@ -24,6 +24,7 @@ use std::sync::Arc;
 pub struct Plane {
     control: Arc<Control>,
     tokens: Tokens,
+    webhooks: WebhookSecrets,
     notifier: Arc<Notifier>,
 }
 
@@ -47,8 +48,17 @@ impl Plane {
         backends: Backends,
         from: FromEnvironment,
     ) -> Self {
-        let FromEnvironment { table: _, queue_prefix: _, admin_token, server_secret, settings, ci, url: _ } =
-            from;
+        let FromEnvironment {
+            table: _,
+            queue_prefix: _,
+            admin_token,
+            server_secret,
+            settings,
+            ci,
+            alerts,
+            webhooks,
+            url: _,
+        } = from;
         let notifier = Arc::new(Notifier::default());
         let control = Control::new(Parts {
             ledger,
@@ -58,6 +68,7 @@ impl Plane {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             doorbell: Arc::clone(&notifier) as _,
+            alerts,
             secret: ServerSecret::new(server_secret.expose_secret().as_bytes()),
             settings: Settings {
                 refresh: settings.refresh,
@@ -71,7 +82,7 @@ impl Plane {
         let at_once = BTreeMap::new();
         let tokens =
             Tokens { admin_sha256: sha256(admin_token.expose_secret()), teams: settings.teams, at_once };
-        Self { control: Arc::new(control), tokens, notifier }
+        Self { control: Arc::new(control), tokens, webhooks, notifier }
     }
 
     pub fn control(&self) -> Arc<Control> {
@@ -79,8 +90,8 @@ impl Plane {
     }
 
     pub fn router(self) -> Router {
-        let Self { control, tokens, notifier } = self;
-        motorpool_http::router(HttpState { control, tokens, notifier, limits: http::limits() })
+        let Self { control, tokens, webhooks, notifier } = self;
+        motorpool_http::router(HttpState { control, tokens, webhooks, notifier, limits: http::limits() })
     }
 }
 

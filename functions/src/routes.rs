@@ -10,14 +10,18 @@ pub enum Function {
     Release,
     /// Called by a schedule; it has no path. `POST /api/v1/refresh`, by hand, is the gateway's.
     Refresh,
+    /// What CI systems send by themselves.
+    Webhook,
     Gateway,
 }
 
 /// The paths that have a function of their own, with every method. All others are the gateway's.
-pub const ROUTES: [(&str, Function); 3] = [
+pub const ROUTES: [(&str, Function); 5] = [
     ("/api/v1/provision", Function::Provision),
     ("/api/v1/claim", Function::Claim),
     ("/api/v1/release", Function::Release),
+    ("/api/v1/webhooks/github", Function::Webhook),
+    ("/api/v1/webhooks/gitlab", Function::Webhook),
 ];
 
 /// How long an invocation may take: the longest hold of an answer and the longest work (`http::limits`), with room for a cold start.
@@ -29,7 +33,8 @@ pub fn function_of(path: &str) -> Function {
 }
 
 impl Function {
-    pub const ALL: [Self; 5] = [Self::Provision, Self::Claim, Self::Release, Self::Refresh, Self::Gateway];
+    pub const ALL: [Self; 6] =
+        [Self::Provision, Self::Claim, Self::Release, Self::Refresh, Self::Webhook, Self::Gateway];
 
     /// The binary's name too.
     pub fn name(self) -> &'static str {
@@ -38,6 +43,7 @@ impl Function {
             Self::Claim => "claim",
             Self::Release => "release",
             Self::Refresh => "refresh",
+            Self::Webhook => "webhook",
             Self::Gateway => "gateway",
         }
     }
@@ -45,7 +51,7 @@ impl Function {
     /// Whether the function answers HTTP requests, and so needs an address.
     pub fn answers_http(self) -> bool {
         match self {
-            Self::Provision | Self::Claim | Self::Release | Self::Gateway => true,
+            Self::Provision | Self::Claim | Self::Release | Self::Webhook | Self::Gateway => true,
             Self::Refresh => false,
         }
     }

@@ -1,16 +1,21 @@
 //! A function's settings, from its environment and nothing else. Read strictly: an error names the variable and says how it should
 //! look, and never quotes what it holds.
 
+mod alerts;
 mod ci;
+mod webhooks;
 
+use motorpool_control::ports::alerts::AlertSender;
 use motorpool_control::ports::ci::CiSystems;
 use motorpool_domain::Owner;
 use motorpool_domain::claim::{NamedLimits, TeamLimits};
 use motorpool_domain::spec::Spec;
+use motorpool_http::WebhookSecrets;
 use motorpool_http::auth::sha256_from_hex;
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the environment says.
@@ -23,6 +28,9 @@ pub struct FromEnvironment {
     pub server_secret: SecretString,
     pub settings: PlaneSettings,
     pub ci: CiSystems,
+    /// Who is told of incidents; nothing where they are only logged.
+    pub alerts: Option<Arc<dyn AlertSender>>,
+    pub webhooks: WebhookSecrets,
     /// Where agents reach the functions; machines on EC2 are told.
     pub url: Option<String>,
 }
@@ -105,6 +113,8 @@ impl FromEnvironment {
             server_secret: secret(&SERVER_SECRET, SHORTEST_SECRET)?,
             settings: PlaneSettings::parse(&variable(SETTINGS.name).unwrap_or_else(|| "{}".to_owned()))?,
             ci: ci::read(&variable)?,
+            alerts: alerts::read(&variable)?,
+            webhooks: webhooks::read(&variable)?,
             url: match variable(URL.name) {
                 Some(url) if url.starts_with("https://") => Some(url.trim_end_matches('/').to_owned()),
                 Some(_) => return Err(URL.wrong("is no such address")),

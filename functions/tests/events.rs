@@ -35,7 +35,7 @@ struct Sample {
     says: &'static str,
 }
 
-const REQUESTS: [Sample; 5] = [
+const REQUESTS: [Sample; 7] = [
     Sample {
         file: "provision.json",
         function: Function::Provision,
@@ -51,6 +51,8 @@ const REQUESTS: [Sample; 5] = [
         says: "no claim c-0123456789abcdef",
     },
     Sample { file: "gateway-sync.json", function: Function::Gateway, status: 401, says: "unauthorized" },
+    Sample { file: "webhook-github.json", function: Function::Webhook, status: 200, says: "\"ok\":true" },
+    Sample { file: "webhook-gitlab.json", function: Function::Webhook, status: 200, says: "\"ok\":true" },
 ];
 const SCHEDULED: &str = "refresh.json";
 
@@ -168,6 +170,9 @@ async fn plane() -> Plane {
     let from = FromEnvironment::read(|name| match name {
         "MOTORPOOL_ADMIN_TOKEN" => Some("mp_admin_of_the_sample_events".to_owned()),
         "MOTORPOOL_SERVER_SECRET" => Some("mp_server_of_the_sample_events_0123456789".to_owned()),
+        "MOTORPOOL_GITHUB_WEBHOOK_SECRET" | "MOTORPOOL_GITLAB_WEBHOOK_SECRET" => {
+            Some("webhook_secret_of_the_sample_events".to_owned())
+        }
         _ => None,
     });
     let plane = Plane::new(

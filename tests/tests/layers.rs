@@ -156,7 +156,7 @@ fn rule(member: &str) -> (fn(&str) -> bool, &'static str) {
         DOMAIN => (|_| false, "domain → nothing"),
         WIRE => (|to| to == DOMAIN, "wire → domain"),
         CONTROL => (|to| [DOMAIN, WIRE].contains(&to), "control → domain, wire"),
-        "motorpool-ci" | "motorpool-ledger" | "motorpool-queues" => ADAPTER,
+        "motorpool-alerts" | "motorpool-ci" | "motorpool-ledger" | "motorpool-queues" => ADAPTER,
         backend if backend.starts_with("motorpool-backend-") => ADAPTER,
         "motorpool-http" => (|to| [CONTROL, DOMAIN, WIRE].contains(&to), "http → control, domain, wire"),
         AGENT => (|to| [DOMAIN, WIRE].contains(&to), "agent → domain, wire"),

@@ -53,7 +53,7 @@ async fn refuse_22_a_token_that_a_job_could_read_is_worth_an_alarm_and_no_more()
     let present = reset(&serve, &runner).await?;
     ensure!(present != copied, "its token is what it was");
     let thief = serve.api().as_who(Some(&copied));
-    let report = json!({"runner": runner, "epoch": 2, "boot_id": "b", "agent_version": "0"});
+    let report = json!({"runner": runner, "epoch": 2, "boot_id": "b", "protocol": 3, "agent_version": "0"});
     thief.post("agent/sync", report).await?.refusal(401)?;
     // A machine that can be replaced is.
     comes_to(serve.api(), &runner, "terminated").await?;

@@ -60,7 +60,8 @@ fn its_scripts_are_those_of_infra_and_sound() -> Result<()> {
         ensure!(*content == source_text, "copy infra/{source} into the template again");
     }
     let scripts = ["install", "guard", "boot"].map(|name| format!("runner/{name}.sh"));
-    for script in scripts.iter().map(String::as_str).chain(["packer/install.sh"]) {
+    let hooks = ["hooks/gitlab-pre-build.sh", "hooks/github-job-started.sh", "hooks/github-job-completed.sh"];
+    for script in scripts.iter().map(String::as_str).chain(["packer/install.sh"]).chain(hooks) {
         for checker in [&["sh", "-n"][..], &["shellcheck", "--norc"]] {
             let judged = output(Command::new(checker[0]).args(&checker[1..]).arg(infra(script)))?;
             ensure!(judged.status.success(), "{script}: {}", said(&judged));

@@ -9,6 +9,7 @@ mod doctests;
 mod flaky;
 mod ministack;
 mod moto;
+mod npm;
 mod packages;
 mod planted;
 mod prism;
@@ -18,6 +19,7 @@ mod test;
 mod tools;
 mod venv;
 mod vm;
+mod webhook_examples;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -122,11 +124,14 @@ fn aws(port: Option<u16>) -> Result<String> {
 }
 
 fn ci() -> Result<String> {
-    let servers = Prism::start(&Cargo::find()?)?;
+    let cargo = Cargo::find()?;
+    let examples = webhook_examples::ensure(&cargo)?;
+    let servers = Prism::start(&cargo)?;
     eprintln!("Prism answers for GitHub and GitLab until Ctrl-C; its logs are {}", servers.logs());
     for (name, url) in servers.variables() {
         say(&format!("export {name}={url}"));
     }
+    say(&format!("export {}={}", webhook_examples::EXAMPLES, examples.display()));
     Ok(format!("Prism ended with {}", servers.wait()?))
 }
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::cargo::{Cargo, must_succeed};
-use crate::clock::Stopwatch;
+use crate::cargo::Cargo;
+use crate::npm::Packages;
 
 /// Where the tests look for GitHub.
 pub(crate) const GITHUB: &str = "MOTORPOOL_GITHUB_API";
@@ -30,12 +30,15 @@ const DESCRIPTION: &str = "23.0.2";
 const EDITION: &str = "ghec.json";
 
 /// The operations that we use. Whole, the description takes Prism a minute and gigabytes.
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 15] = [
     "/app/installations/{installation_id}/access_tokens",
     "/orgs/{org}/installation",
     "/orgs/{org}/actions/runners",
     "/orgs/{org}/actions/runners/generate-jitconfig",
     "/orgs/{org}/actions/runners/{runner_id}",
+    "/repos/{owner}/{repo}",
+    "/repos/{owner}/{repo}/actions/runs/{run_id}/attempts/{attempt_number}/jobs",
+    "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs",
     "/repos/{owner}/{repo}/installation",
     "/repos/{owner}/{repo}/actions/runners",
     "/repos/{owner}/{repo}/actions/runners/generate-jitconfig",
@@ -175,47 +178,26 @@ impl Drop for Server {
     }
 }
 
-/// Whoever else installs it at the same time is waited for.
 fn install(cargo: &Cargo, home: &Path) -> Result<()> {
-    fs::create_dir_all(home).with_context(|| format!("cannot make {}", home.display()))?;
-    let lock = File::create(home.join("lock")).context("cannot make a lock file for Prism")?;
-    lock.lock().context("cannot wait for another installation of Prism")?;
-    let (modules, finished) = (home.join("node_modules"), home.join("installed"));
-    if finished.exists() && modules.exists() && home.join(EDITION).exists() {
-        return Ok(());
-    }
-
-    let watch = Stopwatch::start();
-    eprintln!(
-        "    Prism is missing: installing Prism {PRISM} and GitHub's API description {DESCRIPTION}, once"
-    );
-    if modules.exists() {
-        fs::remove_dir_all(&modules).context("cannot remove what is left of an installation")?;
-    }
-    fs::write(home.join("package.json"), r#"{"private":true}"#).context("cannot write package.json")?;
-    let mut npm = cargo.tool("npm");
-    // None of them needs a script, and a script could do anything.
-    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
-    npm.args([format!("@stoplight/prism-cli@{PRISM}"), format!("@octokit/openapi@{DESCRIPTION}")]);
-    must_succeed(npm.current_dir(home)).context(
-        "the tests over the CI vendors' API descriptions need node (18.20 or later) with npm, and two packages from the npm \
-         registry: @stoplight/prism-cli and @octokit/openapi",
-    )?;
-    // The package has a dozen editions, half a gigabyte; this one is enough.
-    let package = modules.join("@octokit");
-    fs::rename(package.join("openapi/generated").join(EDITION), home.join(EDITION))
-        .context("GitHub's description is not where it should be")?;
-    fs::remove_dir_all(&package).context("cannot remove the other editions of GitHub's description")?;
-    fs::write(&finished, PRISM).context("cannot note that Prism is installed")?;
-    eprintln!("    Prism {PRISM} is installed: {watch}");
-    Ok(())
+    let packages = Packages {
+        name: "Prism",
+        packages: &[format!("@stoplight/prism-cli@{PRISM}"), format!("@octokit/openapi@{DESCRIPTION}")],
+        needed_by: "the tests over the CI vendors' API descriptions",
+    };
+    packages.install(cargo, home, |modules| {
+        // The package has a dozen editions, half a gigabyte; this one is enough.
+        let package = modules.join("@octokit");
+        fs::rename(package.join("openapi/generated").join(EDITION), home.join(EDITION))
+            .context("GitHub's description is not where it should be")?;
+        fs::remove_dir_all(&package).context("cannot remove the other editions of GitHub's description")
+    })
 }
 
 /// Writes the part of a description that we use, each operation and schema as the vendor wrote it.
 fn cut(whole: &Path, part: &Path) -> Result<()> {
     let text = fs::read(whole).with_context(|| format!("cannot read {}", whole.display()))?;
     let whole: Value = serde_json::from_slice(&text).context("GitHub's description is no JSON")?;
-    let cut = part_of(&whole, &PATHS)?;
+    let cut = mended(part_of(&whole, &PATHS)?);
     // Never half a file, should somebody read it meanwhile.
     let new = part.with_extension("new");
     fs::write(&new, cut.to_string()).with_context(|| format!("cannot write {}", new.display()))?;
@@ -248,6 +230,18 @@ fn part_of(whole: &Value, paths: &[&str]) -> Result<Value> {
     let keep = |name: &str| whole.get(name).cloned().unwrap_or_default();
     Ok(json!({"openapi": keep("openapi"), "info": keep("info"), "servers": keep("servers"), "paths": chosen,
         "components": components}))
+}
+
+/// GitHub's own example of a job lacks a time that its schema requires, so Prism would not answer with it.
+fn mended(mut part: Value) -> Value {
+    let jobs =
+        part.pointer_mut("/components/examples/job-paginated/value/jobs").and_then(Value::as_array_mut);
+    for job in jobs.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(started) = job.get("started_at").cloned() {
+            job.entry("created_at").or_insert(started);
+        }
+    }
+    part
 }
 
 fn references(value: &Value, found: &mut Vec<String>) {

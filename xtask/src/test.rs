@@ -22,6 +22,7 @@ use crate::packages;
 use crate::planted::{self, Planted};
 use crate::prism::Prism;
 use crate::tools::{DENY, NEXTEST};
+use crate::webhook_examples;
 
 /// The advisory database is a few megabytes; beyond this the network counts as unreachable.
 const ADVISORIES_WITHIN: Duration = Duration::from_secs(120);
@@ -152,8 +153,8 @@ fn why_unreachable(mut fetch: Command) -> Result<Option<String>> {
 /// What serve is tested with. The functions are left without: each would be hundreds of megabytes to carry to the emulator.
 const FEATURES: [&str; 2] = ["--features", "motorpool/ec2"];
 
-const BINARIES: [&str; 7] =
-    ["motorpool", "motorpool-agent", "provision", "claim", "release", "refresh", "gateway"];
+const BINARIES: [&str; 8] =
+    ["motorpool", "motorpool-agent", "provision", "claim", "release", "refresh", "webhook", "gateway"];
 
 #[derive(Debug)]
 struct Binaries {
@@ -221,6 +222,7 @@ fn nextest(cargo: &Cargo, binaries: &Binaries, quick: bool) -> Result<()> {
         return must_succeed(binaries.name_in(&mut nextest));
     }
     packages::ensure(cargo)?;
+    nextest.env(webhook_examples::EXAMPLES, webhook_examples::ensure(cargo)?);
     // One for all tests; it ends with this function, whatever becomes of them.
     let aws = ministack::start(cargo, None)?;
     nextest.env(ministack::ENDPOINT, aws.endpoint());

@@ -32,8 +32,11 @@ use crate::identity;
 use crate::imds::{Imds, ImdsError, Instance};
 use crate::jobs::{Jobs, JobsError};
 use crate::machine::{Machine, Settings};
+use crate::socket::{self, Forward, ListenError, Listening, SocketArgs, SocketPlace};
 use crate::state::{StateError, Store};
 use crate::work::{self, SupervisorCommand};
+pub(crate) use keys::LentToken;
+
 use bootstrap::{Bootstrap, Bootstrapped, Member};
 use keys::Keys;
 use notices::Notices;
@@ -91,7 +94,10 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     tracing::info!(%runner, pool = %joined.pool, server = server.as_str(), "the agent is at work");
 
     let program_dir = std::path::absolute(&args.program_dir).map_err(AgentError::ProgramDir)?;
-    let env = works::environment(&runner, &joined.pool, &server, &home, &program_dir);
+    let listening = listen(&args.socket, &home, jobs.as_ref())?;
+    let socket =
+        listening.as_ref().map(Listening::path).filter(|at| args.socket.is_seen_by(jobs.as_ref(), at));
+    let env = works::environment(&runner, &joined.pool, &server, &home, &program_dir, socket);
     let works = Works::new(works::Place { home, jobs, program_dir, owner, env }, supervisor, left_behind);
     let session = identity::new_session();
     let next_token = state.next_token.as_ref().map(|token| identity::sha256_hex(token.expose_secret()));
@@ -107,17 +113,46 @@ pub(crate) async fn run(args: &RunArgs, mut supervisor: SupervisorCommand) -> Re
     let memory = joined.memory.clone().after_restart(joined.boot_id == boot_id);
     let machine = Machine::new(settings, memory, BootClock.now());
     let keys = Keys::of(&state).map_err(AgentError::Token)?;
+    let forward = Forward { control_plane: control_plane.clone(), token: keys.lend() };
+    let hooks = listening.map(|listening| tokio::spawn(socket::serve(listening, forward)));
     let caller = Rc::new(Caller { runner, session, control_plane });
     let pool = joined.pool;
     let notices = imds.map_or_else(Notices::none, Notices::of);
     let reactor = Reactor { machine, works, caller, keys, store, state, pool, boot_id, signals, notices };
-    Ok(match reactor.run().await {
+    let ending = reactor.run().await;
+    if let Some(hooks) = hooks {
+        // And with it the socket's file.
+        hooks.abort();
+        let _aborted = hooks.await;
+    }
+    Ok(match ending {
         Ending::Host { why } => end_host::end(args.end_host_cmd.as_deref(), &why).await,
         Ending::Agent { why } => {
             tracing::info!(why, "the agent ends, and no work is left");
             ExitCode::SUCCESS
         }
     })
+}
+
+/// None where it could not be made in the place that is its own by default: a pool without hooks can do without.
+fn listen(args: &SocketArgs, home: &Home, jobs: Option<&Jobs>) -> Result<Option<Listening>, AgentError> {
+    let listening = SocketPlace::of(args, home, jobs).and_then(|place| Listening::at(&place));
+    match listening {
+        Ok(listening) => {
+            tracing::info!(socket = %listening.path().display(), "hooks of jobs are listened to");
+            if !args.is_seen_by(jobs, listening.path()) {
+                tracing::warn!(
+                    "the jobs that this agent starts do not see its socket: it is in a place that is hidden from them"
+                );
+            }
+            Ok(Some(listening))
+        }
+        Err(error) if args.is_named() => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn Error, "hooks of jobs cannot reach this agent");
+            Ok(None)
+        }
+    }
 }
 
 /// Which runner this is.
@@ -177,6 +212,8 @@ pub(crate) enum AgentError {
     Home(#[from] HomeError),
     #[error(transparent)]
     Jobs(#[from] JobsError),
+    #[error(transparent)]
+    Socket(#[from] ListenError),
     #[error("the metadata service of this machine could not be closed to its jobs: {0}")]
     MetadataOpen(String),
     #[error(transparent)]

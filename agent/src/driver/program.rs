@@ -32,6 +32,7 @@ pub(super) fn command(system: CiSystem) -> &'static str {
     match system {
         CiSystem::GitHub => r#"exec "$MOTORPOOL_PROGRAM_DIR/run.sh""#,
         CiSystem::GitLab => GITLAB,
+        CiSystem::Jenkins => "echo 'Jenkins has its nodes started by the run_cmd of the pool' >&2; exit 1",
     }
 }
 
@@ -50,6 +51,7 @@ pub(super) fn environment(registration: &RegistrationAnswer, work_dir: &Path) ->
             ("RUNNER_BUILDS_DIR", in_work_dir("builds")),
             ("RUNNER_CACHE_DIR", in_work_dir("cache")),
         ],
+        CiSystem::Jenkins => Vec::new(),
     };
     if !url.is_empty() {
         env.push(("MOTORPOOL_CI_URL", url));
@@ -61,7 +63,7 @@ pub(super) fn environment(registration: &RegistrationAnswer, work_dir: &Path) ->
 pub(super) fn works_beside_itself(system: CiSystem) -> bool {
     match system {
         CiSystem::GitHub => true,
-        CiSystem::GitLab => false,
+        CiSystem::GitLab | CiSystem::Jenkins => false,
     }
 }
 
@@ -69,7 +71,7 @@ pub(super) fn works_beside_itself(system: CiSystem) -> bool {
 pub(super) fn leftovers(system: CiSystem) -> &'static [&'static str] {
     match system {
         CiSystem::GitHub => &[".runner", ".credentials", ".credentials_rsaparams"],
-        CiSystem::GitLab => &[],
+        CiSystem::GitLab | CiSystem::Jenkins => &[],
     }
 }
 

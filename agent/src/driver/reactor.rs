@@ -8,7 +8,7 @@ use motorpool_domain::{PoolName, RunnerId};
 use motorpool_wire::agent::{RegistrationRequest, SyncRequest};
 use reqwest::StatusCode;
 
-use super::keys::Keys;
+use super::keys::{Keys, TakenBack};
 use super::notices::Notices;
 use super::signals::Signals;
 use super::works::Works;
@@ -37,18 +37,19 @@ pub(super) enum Ending {
 }
 
 /// A call under way.
-type Calling = Pin<Box<dyn Future<Output = Input>>>;
+type Calling = UnderWay<Input>;
+type UnderWay<T> = Pin<Box<dyn Future<Output = T>>>;
 
 impl Reactor {
     pub(super) async fn run(mut self) -> Ending {
         let mut syncing: Option<Calling> = None;
         let mut fetching: Option<Calling> = None;
+        let mut taking_back: Option<UnderWay<TakenBack>> = None;
         let mut timer: Option<BootInstant> = None;
         let mut input = Input::TimerFired;
         // A program may bring itself up to date whenever it runs.
         let mut version_may_differ = true;
         loop {
-            let mut made = None;
             version_may_differ |= matches!(input, Input::RunEnded(_));
             for effect in self.machine.step(input, BootClock.now()) {
                 match effect {
@@ -57,7 +58,7 @@ impl Reactor {
                         let calling = Rc::clone(&self.caller).sync(self.keys.which(token), request);
                         syncing = Some(Box::pin(calling));
                     }
-                    Effect::MakeToken => made = Some(self.keys.make(&mut self.state, &self.store)),
+                    Effect::MakeToken => taking_back = Some(Box::pin(self.keys.take_back())),
                     Effect::AdoptToken => self.keys.adopt(&mut self.state, &self.store),
                     Effect::StartTask(start) => self.works.start_task(start).await,
                     Effect::StopTask { grace } => self.works.stop_task(grace),
@@ -77,13 +78,13 @@ impl Reactor {
             if version_may_differ {
                 version_may_differ = !self.works.find_version().await;
             }
-            if let Some(made) = made {
-                input = made;
-                continue;
-            }
             input = tokio::select! {
                 biased;
                 () = self.signals.stop() => Input::StopRequested,
+                taken_back = or_never(&mut taking_back) => {
+                    taking_back = None;
+                    self.keys.make(taken_back, &mut self.state, &self.store)
+                }
                 ended = self.works.next_end() => ended,
                 told = or_never(&mut syncing) => {
                     syncing = None;
@@ -115,9 +116,9 @@ impl Reactor {
     }
 }
 
-async fn or_never(calling: &mut Option<Calling>) -> Input {
-    match calling {
-        Some(calling) => calling.await,
+async fn or_never<T>(under_way: &mut Option<UnderWay<T>>) -> T {
+    match under_way {
+        Some(under_way) => under_way.await,
         None => pending().await,
     }
 }

@@ -14,7 +14,7 @@ use motorpool_domain::{Epoch, Label, PoolName, RunnerId, TaskId};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{confine, program, report};
-use crate::cli::RUNNER_DIR;
+use crate::cli::{RUNNER_DIR, SOCKET};
 use crate::clock::BootInstant;
 use crate::home::Home;
 use crate::http::Server;
@@ -110,7 +110,7 @@ enum Whose {
 impl Whose {
     fn of(kind: Kind) -> Self {
         match kind {
-            Kind::Prepare | Kind::Cleanup => Self::Operator,
+            Kind::Prepare | Kind::Cleanup | Kind::Reset | Kind::Readiness => Self::Operator,
             Kind::Register | Kind::Deregister => Self::Job,
         }
     }
@@ -131,8 +131,10 @@ pub(super) fn environment(
     server: &Server,
     home: &Home,
     program_dir: &Path,
+    socket: Option<&Path>,
 ) -> BTreeMap<String, String> {
     let work_dir = home.work_dir().to_string_lossy().into_owned();
+    let socket = socket.map(|socket| (SOCKET, socket.to_string_lossy().into_owned()));
     [
         ("MOTORPOOL_RUNNER", runner.to_string()),
         ("MOTORPOOL_POOL", pool.to_string()),
@@ -141,8 +143,10 @@ pub(super) fn environment(
         (RUNNER_DIR, home.dir().to_owned()),
         (program::PROGRAM_DIR, program_dir.to_string_lossy().into_owned()),
     ]
+    .into_iter()
+    .chain(socket)
     .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    .collect()
 }
 
 impl Works {
@@ -155,7 +159,7 @@ impl Works {
         let TaskStart { id, kind, act, label, epoch, timeout, fence_at, env } = start;
         self.end_version().await;
         tracing::info!(task = %id, kind = kind.as_str(), "a task begins");
-        if kind == Kind::Cleanup && self.left_behind > 0 {
+        if kind.cleans() && self.left_behind > 0 {
             let why = format!(
                 "{} processes of earlier work could not be killed; end them and restart the agent",
                 self.left_behind
@@ -168,8 +172,12 @@ impl Works {
             Act::EmptyWorkDir => EMPTY_WORK_DIR.to_owned(),
         };
         let script = match (kind, &self.place.jobs) {
-            (Kind::Cleanup, Some(_)) => format!("{EMPTY_JOB_DIRS}{script}"),
-            (Kind::Cleanup, None) | (Kind::Prepare | Kind::Register | Kind::Deregister, _) => script,
+            (Kind::Cleanup | Kind::Reset, Some(_)) => format!("{EMPTY_JOB_DIRS}{script}"),
+            // A machine may need a while, as after a restart of what runs on it; the task's time-out ends this.
+            (Kind::Readiness, _) => format!("until (\n{script}\n); do sleep 1; done"),
+            (Kind::Cleanup | Kind::Reset, None) | (Kind::Prepare | Kind::Register | Kind::Deregister, _) => {
+                script
+            }
         };
         let order = self.place.order(Whose::of(kind), script, env);
         let order = Order {

@@ -52,6 +52,8 @@ pub enum Kind {
     Register,
     Deregister,
     Cleanup,
+    Reset,
+    Readiness,
 }
 
 impl Kind {
@@ -61,6 +63,8 @@ impl Kind {
             TaskKind::Register { .. } => Self::Register,
             TaskKind::Deregister { .. } => Self::Deregister,
             TaskKind::Cleanup { .. } => Self::Cleanup,
+            TaskKind::Reset { .. } => Self::Reset,
+            TaskKind::Readiness { .. } => Self::Readiness,
         }
     }
 
@@ -70,6 +74,16 @@ impl Kind {
             Self::Register => "register",
             Self::Deregister => "deregister",
             Self::Cleanup => "cleanup",
+            Self::Reset => "reset",
+            Self::Readiness => "readiness",
+        }
+    }
+
+    /// Whether it makes of a used machine a clean one.
+    pub fn cleans(self) -> bool {
+        match self {
+            Self::Cleanup | Self::Reset => true,
+            Self::Prepare | Self::Register | Self::Deregister | Self::Readiness => false,
         }
     }
 }

@@ -72,7 +72,7 @@ impl Run {
     fn failed(&self, end: &RunEnd, lived: Duration) -> bool {
         let too_short = match self.ci {
             Some(CiSystem::GitHub) => Duration::from_secs(5),
-            Some(CiSystem::GitLab) | None => Duration::from_secs(1),
+            Some(CiSystem::GitLab | CiSystem::Jenkins) | None => Duration::from_secs(1),
         };
         lived < too_short || (lived < QUICK_END && !end.well)
     }
@@ -114,7 +114,11 @@ impl Machine {
         };
         let program = match &task.order.kind {
             TaskKind::Register { run, .. } => run.clone(),
-            TaskKind::Prepare { .. } | TaskKind::Deregister { .. } | TaskKind::Cleanup { .. } => None,
+            TaskKind::Prepare { .. }
+            | TaskKind::Deregister { .. }
+            | TaskKind::Cleanup { .. }
+            | TaskKind::Reset { .. }
+            | TaskKind::Readiness { .. } => None,
         };
         let outcome = self.begin(&task, &fetch.label, program, Some(answer), now, effects);
         self.conclude(&task, outcome, now);

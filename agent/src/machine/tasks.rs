@@ -91,7 +91,7 @@ impl Machine {
                 self.memory.forget(Kind::Deregister);
                 true
             }
-            Kind::Deregister | Kind::Cleanup => true,
+            Kind::Deregister | Kind::Cleanup | Kind::Reset | Kind::Readiness => true,
         };
         if run_must_end && let Some(run) = &mut self.run {
             let grace = RUN_GRACE.min(Duration::from_millis(order.timeout_ms) / 2);
@@ -110,11 +110,15 @@ impl Machine {
             | TaskKind::Register { script, label: _, run: _, ci: _ }
             | TaskKind::Deregister { script, label: _ } => script.clone().map(Act::Script),
             TaskKind::Cleanup { script } => Some(script.clone().map_or(Act::EmptyWorkDir, Act::Script)),
+            TaskKind::Reset { script } | TaskKind::Readiness { script } => Some(Act::Script(script.clone())),
         };
         let Some(act) = act else { return self.finish(task, TaskOutcome::Done, now, effects) };
         let label = match &task.order.kind {
             TaskKind::Register { label, .. } | TaskKind::Deregister { label, .. } => Some(label.clone()),
-            TaskKind::Prepare { .. } | TaskKind::Cleanup { .. } => None,
+            TaskKind::Prepare { .. }
+            | TaskKind::Cleanup { .. }
+            | TaskKind::Reset { .. }
+            | TaskKind::Readiness { .. } => None,
         };
         effects.push(Effect::StartTask(TaskStart {
             id: task.id().clone(),
@@ -161,7 +165,13 @@ impl Machine {
                 self.memory.unregister();
                 TaskOutcome::Done
             }
-            (TaskKind::Prepare { .. } | TaskKind::Cleanup { .. }, TaskOutcome::Done) => TaskOutcome::Done,
+            (
+                TaskKind::Prepare { .. }
+                | TaskKind::Cleanup { .. }
+                | TaskKind::Reset { .. }
+                | TaskKind::Readiness { .. },
+                TaskOutcome::Done,
+            ) => TaskOutcome::Done,
             (_, TaskOutcome::Failed { why }) => TaskOutcome::Failed { why },
         };
         self.conclude(&task, outcome, now);
@@ -181,7 +191,9 @@ impl Machine {
             // The CI system still knows it, until the script has said otherwise.
             (Kind::Deregister, Some(registered)) => registered.by_run = false,
             (Kind::Deregister, None) => {}
-            (Kind::Prepare | Kind::Register | Kind::Cleanup, _) => self.memory.unregister(),
+            (Kind::Prepare | Kind::Register | Kind::Cleanup | Kind::Reset | Kind::Readiness, _) => {
+                self.memory.unregister();
+            }
         }
         let outdated = task.epoch != self.memory.epoch && task.kind() != Kind::Deregister;
         if self.phase != Phase::Working || outdated {

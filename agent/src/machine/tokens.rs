@@ -3,7 +3,7 @@
 use motorpool_domain::runner::TaskOutcome;
 use motorpool_wire::agent::SyncAnswer;
 
-use super::{Effect, Kind, Machine};
+use super::{Effect, Machine};
 use crate::clock::BootInstant;
 
 /// Which of the tokens on the disk a request goes out with.
@@ -117,7 +117,7 @@ impl Machine {
             .memory
             .results
             .iter()
-            .any(|result| result.kind == Kind::Cleanup && result.outcome == TaskOutcome::Done);
+            .any(|result| result.kind.cleans() && result.outcome == TaskOutcome::Done);
         let rests = self.task.is_none() && self.run.is_none() && self.memory.registered.is_none();
         if self.tokens.due
             && rests

@@ -34,7 +34,7 @@ pub struct Confinement {
 pub struct Sandbox {
     /// Directories of which it sees nothing.
     pub hidden: Vec<PathBuf>,
-    /// Directories of its own, which it sees where they are, also below hidden ones.
+    /// Directories of its own, and that of the agent's socket, which it sees where they are, also below hidden ones.
     pub shown: Vec<PathBuf>,
     /// What it sees as `/tmp` and `/var/tmp`.
     pub tmp: PathBuf,

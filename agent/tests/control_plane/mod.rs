@@ -1,7 +1,9 @@
 //! For tests of the whole agent: a control plane that wants one thing at a time, over real HTTP, and the real binary.
 
+mod checkpoints;
 mod registration;
 
+pub(crate) use checkpoints::{CHECKPOINT, HookCall, HookFailure};
 pub(crate) use registration::{CI_CANARY, jit_config, jit_files};
 
 use std::fs::{self, File};
@@ -47,6 +49,10 @@ pub(crate) struct Plan {
     pub(crate) kept: bool,
     pub(crate) threshold_in_ms: Option<u64>,
     pub(crate) fence_in_ms: Option<u64>,
+    /// Its agent is to change its token, once.
+    pub(crate) token_due: bool,
+    /// Calls for hooks are seen, and not answered yet.
+    pub(crate) hold_hooks: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +82,8 @@ impl Plan {
             kept: false,
             threshold_in_ms: Some(600_000),
             fence_in_ms: Some(600_000),
+            token_due: false,
+            hold_hooks: false,
         }
     }
 
@@ -136,6 +144,11 @@ pub(crate) struct Seen {
     pub(crate) bootstrap_failures: Vec<StatusCode>,
     /// The same for registrations.
     pub(crate) registration_failures: Vec<StatusCode>,
+    pub(crate) hook_calls: Vec<HookCall>,
+    /// What the next calls for hooks meet, the last one first.
+    pub(crate) hook_failures: Vec<HookFailure>,
+    /// An agent has changed its token.
+    token_taken: bool,
 }
 
 #[derive(Clone)]
@@ -150,6 +163,7 @@ impl Plane {
             .route("/api/v1/agent/bootstrap", post(bootstrap))
             .route("/api/v1/agent/sync", post(sync))
             .route("/api/v1/agent/registration", post(registration::registration))
+            .merge(checkpoints::routes())
             .with_state(self.clone())
     }
 }
@@ -167,11 +181,13 @@ async fn bootstrap(State(plane): State<Plane>, Json(request): Json<BootstrapRequ
 
 /// A long poll: it is held until there is something to do, or the time is over.
 async fn sync(State(plane): State<Plane>, headers: HeaderMap, Json(request): Json<SyncRequest>) -> Response {
-    {
+    let token_taken = {
         let mut seen = plane.seen.lock().unwrap();
         seen.syncs.push(request.clone());
         seen.authorizations.push(headers["authorization"].to_str().unwrap().to_owned());
-    }
+        seen.token_taken |= request.next_token_sha256.is_some();
+        seen.token_taken
+    };
     let mut plan = plane.plan.subscribe();
     let wait_until = BootClock.now() + Duration::from_millis(request.wait_ms);
     loop {
@@ -185,9 +201,14 @@ async fn sync(State(plane): State<Plane>, headers: HeaderMap, Json(request): Jso
         if now.goal == Goal::Outage {
             return refusal(StatusCode::SERVICE_UNAVAILABLE);
         }
-        let answer = now.next(&request);
+        let answer = SyncAnswer {
+            token_due: now.token_due && !token_taken,
+            token_taken: request.next_token_sha256.is_some(),
+            ..now.next(&request)
+        };
         let news = answer.task.as_ref().is_some_and(|task| request.busy.as_ref() != Some(&task.id));
-        if news || answer.end || wait_until.passed(BootClock.now()) {
+        if news || answer.end || answer.token_due || answer.token_taken || wait_until.passed(BootClock.now())
+        {
             return Json(answer).into_response();
         }
         tokio::select! {
@@ -277,6 +298,17 @@ impl Bench {
     }
 
     pub(crate) fn start_agent_as(&mut self, args: &[&str]) {
+        // Where the tests are root's. What holds jobs then has tests of its own.
+        let as_root = rustix::process::geteuid().is_root().then_some("--work-as-root");
+        self.start_agent_with(&[args, as_root.as_slice()].concat());
+    }
+
+    /// Its jobs have a user of their own.
+    pub(crate) fn start_agent_for_user(&mut self, uid: u32) {
+        self.start_agent_with(&["--runner", "r-1", "--job-uid", &uid.to_string()]);
+    }
+
+    fn start_agent_with(&mut self, args: &[&str]) {
         let end_host = format!("echo ended > '{}'", self.path("host-ended").display());
         let log = File::options().create(true).append(true).open(self.path("agent.log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_motorpool-agent"))
@@ -288,8 +320,6 @@ impl Bench {
             .arg("--program-dir")
             .arg(self.path("program"))
             .args(args)
-            // Where the tests are root's. What holds jobs then has tests of its own.
-            .args(rustix::process::geteuid().is_root().then_some("--work-as-root"))
             .env("RUST_LOG", "trace")
             // Nobody is there: whoever goes through a proxy fails.
             .env("http_proxy", "http://127.0.0.1:1")
@@ -363,6 +393,7 @@ impl Bench {
             "MOTORPOOL_RUNNER=r-1\n".to_owned(),
             format!("MOTORPOOL_RUNNER_DIR={dir}\n"),
             format!("MOTORPOOL_SERVER={}\n", self.address),
+            format!("MOTORPOOL_SOCKET={dir}/socket/agent.sock\n"),
             format!("MOTORPOOL_WORK_DIR={dir}/work\n"),
         ]
     }

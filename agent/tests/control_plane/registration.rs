@@ -32,6 +32,7 @@ pub(super) async fn registration(
     let secret = match system {
         CiSystem::GitHub => jit_config(count),
         CiSystem::GitLab => format!("glrt-{CI_CANARY}-{count}"),
+        CiSystem::Jenkins => return refusal(StatusCode::BAD_REQUEST),
     };
     let url = Some("https://ci.example".to_owned());
     Json(RegistrationAnswer { system, name: format!("mp-ab12cd-r-1.1.{count}"), url, secret }).into_response()

@@ -6,12 +6,13 @@ use motorpool_domain::Owner;
 use motorpool_domain::claim::TeamLimits;
 use motorpool_domain::pool::BackendKind;
 
-use super::Check;
 use super::local_jobs::{self, Powers};
+use super::{Check, alerts};
 use crate::errors::chain;
 use crate::output::words::some;
 use crate::pools_file::{
-    self, CiCredentials, GitHubCredentials, GitHubLogin, GitLabCredentials, PoolsFileError,
+    self, CiCredentials, GitHubCredentials, GitHubLogin, GitLabCredentials, JenkinsCredentials,
+    PoolsFileError,
 };
 
 pub(super) fn look(path: &Path) -> Vec<Check> {
@@ -35,6 +36,12 @@ pub(super) fn look(path: &Path) -> Vec<Check> {
     checks.extend(local_jobs::look(&file, Powers::here()));
     checks.extend(file.team_limits.iter().map(|(team, limits)| Check::ok(told(team, limits))));
     checks.extend(credentials(&file.ci));
+    checks.push(match &file.alerts {
+        Some(settings) => {
+            Check::ok(format!("people are told of incidents, in the format {}", settings.format()))
+        }
+        None => alerts::only_logged(),
+    });
     checks
 }
 
@@ -62,8 +69,8 @@ fn ec2(pools: usize, is_set: impl Fn(&str) -> bool) -> Check {
 }
 
 fn credentials(ci: &CiCredentials) -> Vec<Check> {
-    let CiCredentials { github, gitlab } = ci;
-    let github = github.as_ref().map(|GitHubCredentials { api_url, login }| {
+    let CiCredentials { github, gitlab, jenkins } = ci;
+    let github = github.as_ref().map(|GitHubCredentials { api_url, login, webhook: _ }| {
         let place = api_url.as_deref().unwrap_or("github.com");
         let how = match login {
             GitHubLogin::App { app_id, installation_id: Some(installation), .. } => {
@@ -74,10 +81,18 @@ fn credentials(ci: &CiCredentials) -> Vec<Check> {
         };
         Check::ok(format!("credentials for {place}: {how}"))
     });
-    let gitlab = gitlab
-        .as_ref()
-        .map(|GitLabCredentials { url, token: _ }| Check::ok(format!("credentials for {url}: a token")));
-    github.into_iter().chain(gitlab).collect()
+    let gitlab = gitlab.as_ref().map(|GitLabCredentials { url, token: _, read_token, webhook: _ }| {
+        let and_more = if read_token.is_some() { ", and one that only reads" } else { "" };
+        Check::ok(format!("credentials for {url}: a token{and_more}"))
+    });
+    let jenkins = jenkins.as_ref().map(|JenkinsCredentials { url, login, unpause_login }| {
+        let what = format!("credentials for {url}: the user {}", login.user);
+        match unpause_login {
+            Some(unpause) => Check::ok(format!("{what}, and {} to bring nodes online", unpause.user)),
+            None => Check::ok(what),
+        }
+    });
+    github.into_iter().chain(gitlab).chain(jenkins).collect()
 }
 
 #[cfg(test)]
@@ -104,6 +119,7 @@ mod tests {
             [
                 (Verdict::Ok, format!("{} is sound, with 1 pool", pools.display())),
                 (Verdict::Ok, "credentials for github.com: a token".to_owned()),
+                (Verdict::Warn, "incidents are only logged: nobody is told".to_owned()),
             ]
         );
         std::fs::write(

@@ -1,10 +1,13 @@
-//! What the control plane signs in to CI systems with: the tables `[github]` and `[gitlab]`. The secrets are in files of their own, which
-//! nobody else on the host may read; they are never part of the pools file. What can't be signed in with is told with its line; nobody is
-//! called.
+//! What the control plane signs in to CI systems with: the tables `[github]`, `[gitlab]` and `[jenkins]`. The secrets are in files of their
+//! own, which nobody else on the host may read; they are never part of the pools file. What can't be signed in with is told with its line;
+//! nobody is called.
 
 use std::path::{Path, PathBuf};
 
-use motorpool_ci::{Credentials, GitHub, GitHubConfig, GitLab, GitLabConfig, SetupError};
+use motorpool_ci::{
+    Credentials, GitHub, GitHubConfig, GitLab, GitLabConfig, Jenkins, JenkinsConfig, JenkinsLogin, SetupError,
+};
+use motorpool_http::webhook::{BadSecret, GitHubSecret, GitLabSecret};
 use secrecy::SecretString;
 use serde::Deserialize;
 
@@ -16,6 +19,7 @@ use crate::private_file;
 pub(crate) struct CiCredentials {
     pub(crate) github: Option<GitHubCredentials>,
     pub(crate) gitlab: Option<GitLabCredentials>,
+    pub(crate) jenkins: Option<JenkinsCredentials>,
 }
 
 #[derive(Debug, Clone)]
@@ -23,6 +27,8 @@ pub(crate) struct GitHubCredentials {
     /// The API of a GitHub Enterprise Server; without it, GitHub's own.
     pub(crate) api_url: Option<String>,
     pub(crate) login: GitHubLogin,
+    /// Without it, its webhooks are not taken.
+    pub(crate) webhook: Option<GitHubSecret>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,11 +46,23 @@ pub(crate) enum GitHubLogin {
 pub(crate) struct GitLabCredentials {
     pub(crate) url: String,
     pub(crate) token: SecretString,
+    /// For what only reads.
+    pub(crate) read_token: Option<SecretString>,
+    /// Without it, its webhooks are not taken.
+    pub(crate) webhook: Option<GitLabSecret>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct JenkinsCredentials {
+    pub(crate) url: String,
+    pub(crate) login: JenkinsLogin,
+    /// For a user who can bring nodes online, and cannot take them offline.
+    pub(crate) unpause_login: Option<JenkinsLogin>,
 }
 
 impl GitHubCredentials {
     pub(crate) fn client(&self) -> Result<GitHub, SetupError> {
-        let Self { api_url, login } = self;
+        let Self { api_url, login, webhook: _ } = self;
         let mut config = GitHubConfig::new(match login.clone() {
             GitHubLogin::App { app_id, private_key, installation_id } => {
                 Credentials::App { app_id, private_key, installation_id }
@@ -60,8 +78,15 @@ impl GitHubCredentials {
 
 impl GitLabCredentials {
     pub(crate) fn client(&self) -> Result<GitLab, SetupError> {
-        let Self { url, token } = self.clone();
-        GitLab::new(GitLabConfig { url, token, plain_http: false })
+        let Self { url, token, read_token, webhook: _ } = self.clone();
+        GitLab::new(GitLabConfig { url, token, read_token, plain_http: false })
+    }
+}
+
+impl JenkinsCredentials {
+    pub(crate) fn client(&self) -> Result<Jenkins, SetupError> {
+        let Self { url, login, unpause_login } = self.clone();
+        Jenkins::new(JenkinsConfig { url, login, unpause_login, plain_http: false })
     }
 }
 
@@ -73,6 +98,7 @@ struct GitHubTable {
     installation_id: Option<u64>,
     token_file: Option<PathBuf>,
     api_url: Option<String>,
+    webhook_secret_file: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +106,18 @@ struct GitHubTable {
 struct GitLabTable {
     url: String,
     token_file: PathBuf,
+    read_token_file: Option<PathBuf>,
+    webhook_secret_file: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JenkinsTable {
+    url: String,
+    user: String,
+    token_file: PathBuf,
+    unpause_user: Option<String>,
+    unpause_token_file: Option<PathBuf>,
 }
 
 pub(super) fn github(
@@ -87,8 +125,9 @@ pub(super) fn github(
     dir: &Path,
     problems: &mut Problems<'_>,
 ) -> Option<GitHubCredentials> {
-    let GitHubTable { app_id, private_key_file, installation_id, token_file, api_url } =
+    let GitHubTable { app_id, private_key_file, installation_id, token_file, api_url, webhook_secret_file } =
         strict::table(entry, problems)?;
+    let webhook = webhook_secret(entry, dir, webhook_secret_file.as_deref(), GitHubSecret::parse, problems);
     let api_url = match api_url {
         Some(url) => Some(address(entry, "api_url", url, problems)?),
         None => None,
@@ -129,8 +168,9 @@ pub(super) fn github(
             return None;
         }
     };
-    let credentials = GitHubCredentials { api_url, login };
-    usable(entry, "api_url", credentials.client(), problems).then_some(credentials)
+    let credentials = GitHubCredentials { api_url, login, webhook };
+    let keys = Keys { address: "api_url", second_token: "token_file" };
+    usable(entry, &keys, credentials.client(), problems).then_some(credentials)
 }
 
 pub(super) fn gitlab(
@@ -138,24 +178,73 @@ pub(super) fn gitlab(
     dir: &Path,
     problems: &mut Problems<'_>,
 ) -> Option<GitLabCredentials> {
-    let GitLabTable { url, token_file } = strict::table(entry, problems)?;
+    let GitLabTable { url, token_file, read_token_file, webhook_secret_file } =
+        strict::table(entry, problems)?;
+    let webhook = webhook_secret(entry, dir, webhook_secret_file.as_deref(), GitLabSecret::parse, problems);
     let url = gitlab_address(entry, url, problems);
     let token = secret(entry, "token_file", dir, &token_file, problems);
-    let credentials = GitLabCredentials { url: url?, token: token? };
-    usable(entry, "url", credentials.client(), problems).then_some(credentials)
+    let read_token = match read_token_file {
+        Some(file) => Some(secret(entry, "read_token_file", dir, &file, problems)?),
+        None => None,
+    };
+    let credentials = GitLabCredentials { url: url?, token: token?, read_token, webhook };
+    let keys = Keys { address: "url", second_token: "read_token_file" };
+    usable(entry, &keys, credentials.client(), problems).then_some(credentials)
+}
+
+pub(super) fn jenkins(
+    entry: &Entry<'_, '_>,
+    dir: &Path,
+    problems: &mut Problems<'_>,
+) -> Option<JenkinsCredentials> {
+    let JenkinsTable { url, user, token_file, unpause_user, unpause_token_file } =
+        strict::table(entry, problems)?;
+    let url = address(entry, "url", url, problems);
+    let token = secret(entry, "token_file", dir, &token_file, problems);
+    let missing = |key: &str, beside: &str, problems: &mut Problems<'_>| {
+        let what = format!("is missing: {beside} is there, and one needs the other");
+        problems.add(entry.line_of(&[key]), &entry.key.then(key), &what);
+    };
+    let unpause_login = match (unpause_user, unpause_token_file) {
+        (None, None) => None,
+        (Some(user), Some(file)) => {
+            let token = secret(entry, "unpause_token_file", dir, &file, problems)?;
+            Some(JenkinsLogin { user, token })
+        }
+        (Some(_), None) => {
+            missing("unpause_token_file", "unpause_user", problems);
+            return None;
+        }
+        (None, Some(_)) => {
+            missing("unpause_user", "unpause_token_file", problems);
+            return None;
+        }
+    };
+    let login = JenkinsLogin { user, token: token? };
+    let credentials = JenkinsCredentials { url: url?, login, unpause_login };
+    let keys = Keys { address: "url", second_token: "unpause_token_file" };
+    usable(entry, &keys, credentials.client(), problems).then_some(credentials)
+}
+
+/// What a table calls that which its client may find fault with.
+struct Keys {
+    address: &'static str,
+    second_token: &'static str,
 }
 
 fn usable<Client>(
     entry: &Entry<'_, '_>,
-    address: &str,
+    keys: &Keys,
     client: Result<Client, SetupError>,
     problems: &mut Problems<'_>,
 ) -> bool {
     let Err(error) = client else { return true };
     let key = match &error {
-        SetupError::Address { .. } => address,
+        SetupError::Address { .. } => keys.address,
         SetupError::Key => "private_key_file",
         SetupError::Token { .. } => "token_file",
+        SetupError::SecondLogin { .. } => keys.second_token,
+        SetupError::User { .. } => "user",
         SetupError::Https { .. } => {
             problems.add(entry.at, &entry.key, &error.to_string());
             return false;
@@ -191,7 +280,26 @@ fn gitlab_address(entry: &Entry<'_, '_>, url: String, problems: &mut Problems<'_
     address(entry, "url", url, problems)
 }
 
-fn secret(
+/// What a CI system shows that a webhook is its own. One that is no such secret is a problem of the file's.
+fn webhook_secret<Secret>(
+    entry: &Entry<'_, '_>,
+    dir: &Path,
+    file: Option<&Path>,
+    parse: fn(SecretString) -> Result<Secret, BadSecret>,
+    problems: &mut Problems<'_>,
+) -> Option<Secret> {
+    const KEY: &str = "webhook_secret_file";
+    let file = file?;
+    let text = secret(entry, KEY, dir, file, problems)?;
+    parse(text)
+        .map_err(|bad| {
+            let what = format!("{}: {bad}", dir.join(file).display());
+            problems.add(entry.line_of(&[KEY]), &entry.key.then(KEY), &what);
+        })
+        .ok()
+}
+
+pub(super) fn secret(
     entry: &Entry<'_, '_>,
     key: &str,
     dir: &Path,

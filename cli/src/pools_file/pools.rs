@@ -18,6 +18,7 @@ use super::strict::{self, Entry};
 pub(super) struct Systems {
     pub(super) github: bool,
     pub(super) gitlab: bool,
+    pub(super) jenkins: bool,
 }
 
 /// What the rest of the file has for a pool.
@@ -53,6 +54,7 @@ pub(super) fn for_serve(
         let there = match ci.system {
             CiSystem::GitHub => systems.github,
             CiSystem::GitLab => systems.gitlab,
+            CiSystem::Jenkins => systems.jenkins,
         };
         if !there {
             let system = ci.system.name();
@@ -190,9 +192,10 @@ fn not_built(backend: BackendKind) -> Option<String> {
 
 fn not_yet(dispatch: Dispatch) -> Option<String> {
     match dispatch {
-        Dispatch::Claim => None,
-        Dispatch::Hook | Dispatch::Lease => {
-            Some(format!("dispatch \"{}\" comes with a later version; use \"claim\"", dispatch.name()))
-        }
+        Dispatch::Claim | Dispatch::Hook => None,
+        Dispatch::Lease => Some(format!(
+            "dispatch \"{}\" comes with a later version; use \"claim\" or \"hook\"",
+            dispatch.name()
+        )),
     }
 }

@@ -86,7 +86,7 @@ fn each_mistake_is_named_with_its_line_and_what_is_allowed() {
         ("refresh_second = 30", "p:1: refresh_second: unknown key; did you mean refresh_seconds?"),
         (
             "x = 1",
-            "p:1: x: unknown key; known are refresh_seconds, sweep_seconds, resource_classes, teams, github, gitlab, pools",
+            "p:1: x: unknown key; known are refresh_seconds, sweep_seconds, resource_classes, teams, github, gitlab, jenkins, alerts, pools",
         ),
         (
             "[pools.small]\nbackend = \"local\"\n\nidle_minute = 5",
@@ -172,7 +172,15 @@ fn each_mistake_is_named_with_its_line_and_what_is_allowed() {
         ),
         (
             "[pools.small]\nbackend = \"local\"\ndispatch = \"hook\"",
-            "p:3: pools.small.dispatch: dispatch \"hook\" comes with a later version; use \"claim\"",
+            "p:3: pools.small.dispatch: \"hook\" is for machines that are kept; on local a workflow provisions them: use claim",
+        ),
+        (
+            "[pools.small]\nbackend = \"local\"\ndispatch = \"lease\"",
+            "p:3: pools.small.dispatch: dispatch \"lease\" comes with a later version; use \"claim\" or \"hook\"",
+        ),
+        (
+            "[pools.macs]\nbackend = \"bare_metal\"\nclean = \"reset\"",
+            "p:1: pools.macs.reset_cmd: is needed: clean = \"reset\" proves that it ran",
         ),
         (
             "[pools.small]\nbackend = \"local\"\nmax = 1001",

@@ -79,6 +79,17 @@ fn serve_wants_the_feature_and_the_credentials() {
         problems(&without, dir.path()),
         ["p:4: pools.small.ci: needs credentials for github, and the file has no table [github] at its top"]
     );
+    let jenkins = "[pools.small]\nbackend = \"local\"\nci = { system = \"jenkins\", scope = \"instance\" }\n";
+    assert_eq!(
+        problems(jenkins, dir.path()),
+        [
+            "p:3: pools.small.ci: needs credentials for jenkins, and the file has no table [jenkins] at its top"
+        ]
+    );
+    let table = "[jenkins]\nurl = \"https://ci\"\nuser = \"a\"\ntoken_file = \"token\"\n";
+    assert!(problems(&format!("{table}{jenkins}"), dir.path()).is_empty());
+    let elsewhere = format!("{table}{}", jenkins.replace("instance", "folder"));
+    assert!(problems(&elsewhere, dir.path()).join("").contains("must be \"instance\""));
 }
 
 #[test]
@@ -143,7 +154,8 @@ fn credentials_are_read_from_files_beside_the_pools_file() {
     let dir = secrets(0o600);
     let text = "[github]\napp_id = 7\nprivate_key_file = \"app.pem\"\ninstallation_id = 9\n\
                 api_url = \"https://github.example.com/api/v3\"\n\
-                [gitlab]\nurl = \"https://gitlab.example.com\"\ntoken_file = \"token\"\n";
+                [gitlab]\nurl = \"https://gitlab.example.com\"\ntoken_file = \"token\"\n\
+                [jenkins]\nurl = \"https://ci.example.com\"\nuser = \"motorpool\"\ntoken_file = \"token\"\n";
     let file = parse(text, "p", dir.path()).unwrap();
     let github = file.ci.github.clone().unwrap();
     assert_eq!(github.api_url.as_deref(), Some("https://github.example.com/api/v3"));
@@ -152,10 +164,49 @@ fn credentials_are_read_from_files_beside_the_pools_file() {
     assert_eq!(private_key.expose_secret(), KEY.trim());
     let gitlab = file.ci.gitlab.clone().unwrap();
     assert_eq!((gitlab.url.as_str(), gitlab.token.expose_secret()), ("https://gitlab.example.com", TOKEN));
+    assert!(gitlab.read_token.is_none());
+    let jenkins = file.ci.jenkins.clone().unwrap();
+    assert_eq!((jenkins.url.as_str(), jenkins.login.user.as_str()), ("https://ci.example.com", "motorpool"));
+    assert_eq!(jenkins.login.token.expose_secret(), TOKEN);
+    assert!(jenkins.unpause_login.is_none());
     let shown = format!("{file:?}");
     assert!(!shown.contains("secret-of") && !shown.contains("PRIVATE KEY"), "{shown}");
     let by_token = parse("[github]\ntoken_file = \"token\"", "p", dir.path()).unwrap();
     assert!(matches!(by_token.ci.github.unwrap().login, GitHubLogin::Token(_)));
+}
+
+#[test]
+fn second_tokens_are_read_where_they_are_named() {
+    let dir = secrets(0o600);
+    let text = "[gitlab]\nurl = \"https://gitlab.com\"\ntoken_file = \"token\"\nread_token_file = \"token\"\n\
+                [jenkins]\nurl = \"https://ci.example.com\"\nuser = \"a\"\ntoken_file = \"token\"\n\
+                unpause_user = \"b\"\nunpause_token_file = \"token\"\n";
+    let ci = parse(text, "p", dir.path()).unwrap().ci;
+    assert_eq!(ci.gitlab.unwrap().read_token.unwrap().expose_secret(), TOKEN);
+    let unpause = ci.jenkins.unwrap().unpause_login.unwrap();
+    assert_eq!((unpause.user.as_str(), unpause.token.expose_secret()), ("b", TOKEN));
+}
+
+#[test]
+fn secrets_of_webhooks_are_read_where_they_are_named() {
+    let dir = secrets(0o600);
+    let github = "[github]\ntoken_file = \"token\"\n";
+    let gitlab = "[gitlab]\nurl = \"https://gitlab.com\"\ntoken_file = \"token\"\n";
+    let webhook = "webhook_secret_file = \"half.pem\"\n";
+    let ci = parse(&format!("{github}{gitlab}"), "p", dir.path()).unwrap().ci;
+    assert!(ci.github.unwrap().webhook.is_none() && ci.gitlab.unwrap().webhook.is_none());
+    let ci = parse(&format!("{github}{webhook}{gitlab}{webhook}"), "p", dir.path()).unwrap().ci;
+    assert!(ci.github.unwrap().webhook.is_some() && ci.gitlab.unwrap().webhook.is_some());
+    for (table, key) in [(github, "p:3: github"), (gitlab, "p:4: gitlab")] {
+        for (file, why) in
+            [("two", "is too short to be a secret"), ("empty", "is empty"), ("none", "cannot be read")]
+        {
+            let told = problems(&format!("{table}webhook_secret_file = \"{file}\""), dir.path());
+            let begins = format!("{key}.webhook_secret_file: {}", dir.path().join(file).display());
+            assert!(told.len() == 1 && told[0].starts_with(&begins) && told[0].contains(why), "{told:?}");
+            assert!(!told[0].contains("secret-of"), "{told:?}");
+        }
+    }
 }
 
 #[test]
@@ -173,6 +224,9 @@ fn credentials_that_do_not_belong_together_are_refused() {
         ("[gitlab]\nurl = \"gitlab.com\"\ntoken_file = \"token\"", "p:2: gitlab.url: must be an address, such as https://ci.example.com".to_owned()),
         ("[gitlab]\nurl = \"https://gitlab.com/api/v4/\"\ntoken_file = \"token\"", "p:2: gitlab.url: must be GitLab's own address: leave out /api/v4".to_owned()),
         ("[gitlab]\nurl = \"https://gitlab.com\"", "p:1: gitlab.token_file: is missing".to_owned()),
+        ("[jenkins]\nurl = \"https://ci\"\ntoken_file = \"token\"", "p:1: jenkins.user: is missing".to_owned()),
+        ("[jenkins]\nurl = \"ci\"\nuser = \"a\"\ntoken_file = \"token\"", "p:2: jenkins.url: must be an address, such as https://ci.example.com".to_owned()),
+        ("[jenkins]\nurl = \"https://ci\"\nuser = \"a\"\ntoken_file = \"token\"\nunpause_user = \"b\"", "p:1: jenkins.unpause_token_file: is missing: unpause_user is there, and one needs the other".to_owned()),
     ] {
         assert_eq!(problems(text, dir.path()), [expected], "{text}");
     }
@@ -199,6 +253,18 @@ fn credentials_that_nobody_can_sign_in_with_are_told_with_their_line() {
             "[gitlab]\ntoken_file = \"two\"\nurl = \"https://gitlab.com\"",
             "p:2: gitlab.token_file: the token for GitLab",
         ),
+        (
+            "[gitlab]\ntoken_file = \"token\"\nread_token_file = \"two\"\nurl = \"https://gitlab.com\"",
+            "p:3: gitlab.read_token_file: the second token for GitLab",
+        ),
+        (
+            "[jenkins]\nuser = \"a:b\"\ntoken_file = \"token\"\nurl = \"https://ci\"",
+            "p:2: jenkins.user: the user for Jenkins",
+        ),
+        (
+            "[jenkins]\nuser = \"a\"\ntoken_file = \"token\"\nurl = \"http://ci\"",
+            "p:4: jenkins.url: \"http://ci\" is no address of Jenkins",
+        ),
     ] {
         let told = problems(text, dir.path());
         assert!(told.len() == 1 && told[0].starts_with(expected), "{text}: {told:?}");
@@ -214,6 +280,7 @@ fn refuse_20_a_secret_that_others_can_read_is_refused() {
             ("[github]\ntoken_file = \"token\"", "github.token_file"),
             ("[github]\napp_id = 1\nprivate_key_file = \"app.pem\"", "github.private_key_file"),
             ("[gitlab]\nurl = \"https://gitlab.com\"\ntoken_file = \"token\"", "gitlab.token_file"),
+            ("[jenkins]\nurl = \"https://ci\"\nuser = \"a\"\ntoken_file = \"token\"", "jenkins.token_file"),
         ] {
             let told = problems(text, dir.path()).join("\n");
             assert!(

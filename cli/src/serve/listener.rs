@@ -24,6 +24,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -35,6 +36,9 @@ pub(super) struct Listener {
     /// How many files this process might have open before it asked for more.
     pub(super) open_files_before: Option<u64>,
 }
+
+/// So many who come at once are let in before whoever is in already has its turn.
+const LET_IN_TOGETHER: usize = 8;
 
 /// Where nobody can be let in, as with too many files open, it is tried again after this.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
@@ -127,7 +131,12 @@ async fn accept(
     server: &Arc<Server>,
     stopping: &watch::Receiver<bool>,
 ) {
+    let mut let_in: usize = 0;
     loop {
+        let_in = (let_in + 1) % LET_IN_TOGETHER;
+        if let_in == 0 {
+            yield_now().await;
+        }
         let (stream, peer) = match socket.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {

@@ -1,6 +1,8 @@
 //! `motorpool serve`: the whole control plane in one process, on a ledger of its own or on one that it shares. Composes and runs;
 //! decides nothing.
 
+mod alerts;
+mod attendant;
 mod backends;
 #[cfg(feature = "ec2")]
 mod certificate;
@@ -64,6 +66,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         doorbell: Arc::clone(&notifier) as _,
+        alerts: alerts::sender(&file)?,
         secret,
         settings: settings(&file),
     }));
@@ -84,11 +87,15 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let router = motorpool_http::router(HttpState {
         control: Arc::clone(&control),
         tokens,
+        webhooks: ci::webhooks(&file),
         notifier: Arc::clone(&notifier),
         limits: HttpLimits::default(),
     });
+    let attendant = attendant::start(Arc::clone(&control));
     let ticker = ticker::start(control, location, ticker::Every { refresh: file.refresh, sweep: file.sweep });
     listener.serve(router, notifier).await;
+    // Whatever it is at, the next start takes up.
+    attendant.abort();
     ticker.stop().await;
     Ok(())
 }

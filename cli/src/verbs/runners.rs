@@ -176,8 +176,28 @@ fn removed(runner: &RunnerView) -> String {
 }
 
 async fn added(client: &Client, add: AddRunnerArgs) -> Result<Report, Failure> {
-    let AddRunnerArgs { runner, pool, instance_type, cpu, memory_mb } = add;
-    let request = RegisterRunnerRequest { runner_id: runner, pool, instance_type, cpu, memory_mb };
+    let AddRunnerArgs {
+        runner,
+        pool,
+        instance_type,
+        cpu,
+        memory_mb,
+        cleanup_cmd,
+        reset_cmd,
+        readiness_cmd,
+        ci_runner,
+    } = add;
+    let request = RegisterRunnerRequest {
+        runner_id: runner,
+        pool,
+        instance_type,
+        cpu,
+        memory_mb,
+        cleanup_cmd,
+        reset_cmd,
+        readiness_cmd,
+        ci_runner,
+    };
     let answer = client.add_runner(&request).await?;
     Ok(Report::of(answer, |new| {
         secret(new, &server_of_agents(client), &format!("is registered with pool {}", new.pool))

@@ -1,7 +1,9 @@
 //! The CI systems that a function signs in to, from its environment.
 
 use super::{SettingsError, Variable};
-use motorpool_ci::{Credentials, GitHub, GitHubConfig, GitLab, GitLabConfig, SetupError};
+use motorpool_ci::{
+    Credentials, GitHub, GitHubConfig, GitLab, GitLabConfig, Jenkins, JenkinsConfig, JenkinsLogin, SetupError,
+};
 use motorpool_control::ports::ci::CiSystems;
 use motorpool_domain::ci::CiSystem;
 use secrecy::SecretString;
@@ -27,6 +29,24 @@ const GITLAB_TOKEN: Variable = Variable {
     name: "MOTORPOOL_GITLAB_TOKEN",
     looks: "a token that may make runners, beside MOTORPOOL_GITLAB_URL",
 };
+const GITLAB_READ_TOKEN: Variable = Variable {
+    name: "MOTORPOOL_GITLAB_READ_TOKEN",
+    looks: "a token that may only read, beside MOTORPOOL_GITLAB_TOKEN, or not set",
+};
+const JENKINS_URL: Variable =
+    Variable { name: "MOTORPOOL_JENKINS_URL", looks: "Jenkins' address, such as https://ci.example.com" };
+const JENKINS_USER: Variable =
+    Variable { name: "MOTORPOOL_JENKINS_USER", looks: "the user that MOTORPOOL_JENKINS_TOKEN is of" };
+const JENKINS_TOKEN: Variable =
+    Variable { name: "MOTORPOOL_JENKINS_TOKEN", looks: "an API token of MOTORPOOL_JENKINS_USER" };
+const JENKINS_UNPAUSE_USER: Variable = Variable {
+    name: "MOTORPOOL_JENKINS_UNPAUSE_USER",
+    looks: "a user who can bring nodes online and cannot take them offline, or not set",
+};
+const JENKINS_UNPAUSE_TOKEN: Variable = Variable {
+    name: "MOTORPOOL_JENKINS_UNPAUSE_TOKEN",
+    looks: "an API token of MOTORPOOL_JENKINS_UNPAUSE_USER, or not set",
+};
 
 /// Nobody is called.
 pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<CiSystems, SettingsError> {
@@ -34,15 +54,11 @@ pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<CiSystem
     if let Some(github) = github(&variable)? {
         systems = systems.with(CiSystem::GitHub, Arc::new(github));
     }
-    match (variable(GITLAB_URL.name), variable(GITLAB_TOKEN.name)) {
-        (None, None) => {}
-        (Some(url), Some(token)) => {
-            let config = GitLabConfig { url, token: SecretString::from(token), plain_http: false };
-            let gitlab = GitLab::new(config).map_err(|error| GITLAB_URL.wrong(error.to_string()))?;
-            systems = systems.with(CiSystem::GitLab, Arc::new(gitlab));
-        }
-        (Some(_), None) => return Err(GITLAB_TOKEN.wrong("is not set")),
-        (None, Some(_)) => return Err(GITLAB_URL.wrong("is not set")),
+    if let Some(gitlab) = gitlab(&variable)? {
+        systems = systems.with(CiSystem::GitLab, Arc::new(gitlab));
+    }
+    if let Some(jenkins) = jenkins(&variable)? {
+        systems = systems.with(CiSystem::Jenkins, Arc::new(jenkins));
     }
     Ok(systems)
 }
@@ -72,6 +88,49 @@ fn github(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<GitHub>, 
     }
     GitHub::new(config).map(Some).map_err(|error| match error {
         SetupError::Address { .. } => GITHUB_API_URL.wrong(error.to_string()),
-        SetupError::Key | SetupError::Token { .. } | SetupError::Https { .. } => of.wrong(error.to_string()),
+        SetupError::Key
+        | SetupError::Token { .. }
+        | SetupError::SecondLogin { .. }
+        | SetupError::User { .. }
+        | SetupError::Https { .. } => of.wrong(error.to_string()),
+    })
+}
+
+fn gitlab(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<GitLab>, SettingsError> {
+    let read_token = variable(GITLAB_READ_TOKEN.name).map(SecretString::from);
+    let (url, token) = match (variable(GITLAB_URL.name), variable(GITLAB_TOKEN.name)) {
+        (None, None) if read_token.is_none() => return Ok(None),
+        (Some(url), Some(token)) => (url, SecretString::from(token)),
+        (_, None) => return Err(GITLAB_TOKEN.wrong("is not set")),
+        (None, Some(_)) => return Err(GITLAB_URL.wrong("is not set")),
+    };
+    let config = GitLabConfig { url, token, read_token, plain_http: false };
+    GitLab::new(config).map(Some).map_err(|error| match error {
+        SetupError::Address { .. } | SetupError::Https { .. } => GITLAB_URL.wrong(error.to_string()),
+        SetupError::SecondLogin { .. } => GITLAB_READ_TOKEN.wrong(error.to_string()),
+        SetupError::Token { .. } | SetupError::User { .. } | SetupError::Key => {
+            GITLAB_TOKEN.wrong(error.to_string())
+        }
+    })
+}
+
+fn jenkins(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<Jenkins>, SettingsError> {
+    let set = |of: &Variable| variable(of.name).ok_or_else(|| of.wrong("is not set"));
+    let login = |user: &Variable, token: &Variable| {
+        Ok::<_, SettingsError>(JenkinsLogin { user: set(user)?, token: SecretString::from(set(token)?) })
+    };
+    let any = |of: &[Variable]| of.iter().any(|of| variable(of.name).is_some());
+    let unpauses = any(&[JENKINS_UNPAUSE_USER, JENKINS_UNPAUSE_TOKEN]);
+    if !unpauses && !any(&[JENKINS_URL, JENKINS_USER, JENKINS_TOKEN]) {
+        return Ok(None);
+    }
+    let unpause_login = unpauses.then(|| login(&JENKINS_UNPAUSE_USER, &JENKINS_UNPAUSE_TOKEN)).transpose()?;
+    let (url, login) = (set(&JENKINS_URL)?, login(&JENKINS_USER, &JENKINS_TOKEN)?);
+    let config = JenkinsConfig { url, login, unpause_login, plain_http: false };
+    Jenkins::new(config).map(Some).map_err(|error| match error {
+        SetupError::Address { .. } | SetupError::Https { .. } => JENKINS_URL.wrong(error.to_string()),
+        SetupError::User { .. } => JENKINS_USER.wrong(error.to_string()),
+        SetupError::SecondLogin { .. } => JENKINS_UNPAUSE_TOKEN.wrong(error.to_string()),
+        SetupError::Token { .. } | SetupError::Key => JENKINS_TOKEN.wrong(error.to_string()),
     })
 }

@@ -131,6 +131,30 @@ fn a_ci_system_is_signed_in_to_by_a_token_or_an_app() {
         ("MOTORPOOL_GITLAB_TOKEN", Some("glpat-x")),
     ];
     assert!(systems(&gitlab).unwrap().get(CiSystem::GitLab).is_some());
+    let mut jenkins = vec![
+        ("MOTORPOOL_JENKINS_URL", Some("https://ci.example")),
+        ("MOTORPOOL_JENKINS_USER", Some("motorpool")),
+        ("MOTORPOOL_JENKINS_TOKEN", Some("11aa")),
+    ];
+    assert!(systems(&jenkins).unwrap().get(CiSystem::Jenkins).is_some());
+    jenkins.extend([
+        ("MOTORPOOL_JENKINS_UNPAUSE_USER", Some("motorpool-online")),
+        ("MOTORPOOL_JENKINS_UNPAUSE_TOKEN", Some("11bb")),
+    ]);
+    assert!(systems(&jenkins).unwrap().get(CiSystem::Jenkins).is_some());
+}
+
+#[test]
+fn webhooks_are_taken_of_whom_a_secret_is_set_for() {
+    let none = read(&[]).unwrap().webhooks;
+    assert!(none.github.is_none() && none.gitlab.is_none());
+    let both = [
+        ("MOTORPOOL_GITHUB_WEBHOOK_SECRET", Some(SECRET)),
+        ("MOTORPOOL_GITLAB_WEBHOOK_SECRET", Some(SECRET)),
+    ];
+    let from = read(&both).unwrap();
+    assert!(from.webhooks.github.is_some() && from.webhooks.gitlab.is_some());
+    assert!(!format!("{from:?}").contains(SECRET));
 }
 
 #[test]
@@ -145,10 +169,56 @@ fn refuse_17_what_is_wrong_with_a_ci_system_is_named_and_not_quoted() {
         ),
         (vec![("MOTORPOOL_GITLAB_TOKEN", Some(SECRET))], "MOTORPOOL_GITLAB_URL"),
         (vec![("MOTORPOOL_GITLAB_URL", Some("https://gitlab.example"))], "MOTORPOOL_GITLAB_TOKEN"),
+        (vec![("MOTORPOOL_GITLAB_READ_TOKEN", Some(SECRET))], "MOTORPOOL_GITLAB_TOKEN"),
+        (vec![("MOTORPOOL_JENKINS_TOKEN", Some(SECRET))], "MOTORPOOL_JENKINS_URL"),
+        (
+            vec![("MOTORPOOL_JENKINS_URL", Some("https://ci")), ("MOTORPOOL_JENKINS_TOKEN", Some(SECRET))],
+            "MOTORPOOL_JENKINS_USER",
+        ),
+        (vec![("MOTORPOOL_JENKINS_UNPAUSE_TOKEN", Some(SECRET))], "MOTORPOOL_JENKINS_UNPAUSE_USER"),
         (vec![("MOTORPOOL_URL", Some("http://plain.example"))], "MOTORPOOL_URL"),
+        (vec![("MOTORPOOL_GITHUB_WEBHOOK_SECRET", Some("short"))], "MOTORPOOL_GITHUB_WEBHOOK_SECRET"),
+        (vec![("MOTORPOOL_GITLAB_WEBHOOK_SECRET", Some("whsec_a"))], "MOTORPOOL_GITLAB_WEBHOOK_SECRET"),
     ] {
         let error = read(&changes).unwrap_err().to_string();
         assert!(error.contains(named), "{named} is not named in: {error}");
         assert!(!error.contains(SECRET), "{error}");
+    }
+}
+
+#[test]
+fn who_is_told_of_incidents_is_said_whole_or_not_at_all() {
+    const URL: (&str, Option<&str>) = ("MOTORPOOL_ALERTS_URL", Some("https://hooks.example.org/x"));
+    const SLACK: (&str, Option<&str>) = ("MOTORPOOL_ALERTS_FORMAT", Some("slack"));
+    const JSON: (&str, Option<&str>) = ("MOTORPOOL_ALERTS_FORMAT", Some("json"));
+    let signed = ("MOTORPOOL_ALERTS_SECRET", Some(SECRET));
+    assert!(read(&[]).unwrap().alerts.is_none());
+    assert!(read(&[URL, SLACK]).unwrap().alerts.is_some());
+    assert!(read(&[URL, JSON, signed]).unwrap().alerts.is_some());
+    for (wrong, names) in [
+        (vec![URL], "MOTORPOOL_ALERTS_FORMAT"),
+        (vec![SLACK], "MOTORPOOL_ALERTS_URL"),
+        (vec![URL, JSON], "MOTORPOOL_ALERTS_SECRET"),
+        (vec![URL, JSON, ("MOTORPOOL_ALERTS_SECRET", Some("short"))], "MOTORPOOL_ALERTS_SECRET"),
+        (vec![URL, SLACK, signed], "MOTORPOOL_ALERTS_SECRET"),
+        (vec![URL, ("MOTORPOOL_ALERTS_FORMAT", Some("teams"))], "MOTORPOOL_ALERTS_FORMAT"),
+        (vec![URL, SLACK, ("MOTORPOOL_ALERTS_ALLOW_PRIVATE", Some("yes"))], "MOTORPOOL_ALERTS_ALLOW_PRIVATE"),
+    ] {
+        let error = read(&wrong).unwrap_err();
+        assert_eq!(error.name, names, "{error}");
+        assert!(!error.to_string().contains(SECRET), "{error}");
+    }
+}
+
+#[test]
+fn refuse_15_a_function_tells_nobody_within_its_network_unless_that_is_said() {
+    for url in
+        ["https://169.254.169.254/latest/api/token", "https://[fd00:ec2::254]/", "http://hooks.example.org/x"]
+    {
+        let told = [("MOTORPOOL_ALERTS_URL", Some(url)), ("MOTORPOOL_ALERTS_FORMAT", Some("slack"))];
+        let error = read(&told).unwrap_err();
+        assert!(error.name == "MOTORPOOL_ALERTS_URL" && !error.to_string().contains(url), "{error}");
+        let said = [told.as_slice(), &[("MOTORPOOL_ALERTS_ALLOW_PRIVATE", Some("true"))]].concat();
+        assert!(read(&said).unwrap().alerts.is_some());
     }
 }

@@ -15,6 +15,10 @@ pub enum SetupError {
     Key,
     #[error("the token for {vendor} is empty, or holds characters that no token has")]
     Token { vendor: &'static str },
+    #[error("the second token for {vendor}, or its user, is empty, or holds characters that none has")]
+    SecondLogin { vendor: &'static str },
+    #[error("the user for {vendor} is empty, or holds a colon or characters that no name has")]
+    User { vendor: &'static str },
     #[error("cannot set up HTTPS for {vendor}: {why}")]
     Https { vendor: &'static str, why: String },
 }

@@ -1,5 +1,5 @@
-//! What went wrong when the CI system was last asked to register, remove or list runners, for people who look at a pool. It decides
-//! nothing, and a restart forgets it.
+//! What went wrong when the CI system was last asked for something, for people who look at a pool. It decides nothing, and a restart
+//! forgets it.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,9 @@ pub(crate) enum Verb {
     Register,
     Remove,
     List,
+    JobStatus,
+    Pause,
+    Unpause,
 }
 
 #[derive(Debug, Default)]
@@ -40,9 +43,10 @@ impl Health {
             // `Limits` tells of the first; and GitHub keeps a runner while it works, which ends by itself.
             (Err(CallError::RateLimited(_)), _) | (Err(CallError::Failed { .. }), Verb::Remove) => return,
             (Err(CallError::Refused(what)), _) => Problem { what: what.clone(), refused: true, at: now },
-            (Err(CallError::Failed { attempted, why }), Verb::Register | Verb::List) => {
-                Problem { what: format!("cannot {attempted}: {why}"), refused: false, at: now }
-            }
+            (
+                Err(CallError::Failed { attempted, why }),
+                Verb::Register | Verb::List | Verb::JobStatus | Verb::Pause | Verb::Unpause,
+            ) => Problem { what: format!("cannot {attempted}: {why}"), refused: false, at: now },
         };
         if self.0.len() >= MOST && !self.0.contains_key(&key) {
             let oldest = self.0.iter().min_by_key(|(_, problem)| problem.at).map(|(key, _)| key.clone());

@@ -18,6 +18,8 @@ const UNSAID_DOUBLINGS: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Account {
     Token,
+    /// Where there are two: GitLab's that only reads, Jenkins' that brings nodes online.
+    SecondToken,
     /// A GitHub App as itself.
     App,
     Installation(u64),
@@ -46,15 +48,16 @@ impl LimitReport {
         status: StatusCode,
         headers: &HeaderMap,
         message: &str,
-        names: LimitHeaders,
+        names: Option<LimitHeaders>,
         now: Timestamp,
     ) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let number = |name: &str| text(name).and_then(|value| value.trim().parse::<u64>().ok());
         // By the vendor's own clock where it tells it: ours may be off.
         let now = server_time(headers).unwrap_or(now);
-        let remaining = number(names.remaining);
-        let resets_in = number(names.reset)
+        let remaining = names.and_then(|names| number(names.remaining));
+        let resets_in = names
+            .and_then(|names| number(names.reset))
             .map(|at| now.until(Timestamp::from_millis(at.saturating_mul(1_000))).min(LONGEST));
         let retry_after = number(RETRY_AFTER.as_str()).map(|wait| Duration::from_secs(wait).min(LONGEST));
         let refused = match status {
@@ -152,7 +155,7 @@ mod tests {
         let headers = headers
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        LimitReport::of(StatusCode::from_u16(status).unwrap(), &headers.collect(), message, NAMES, NOW)
+        LimitReport::of(StatusCode::from_u16(status).unwrap(), &headers.collect(), message, Some(NAMES), NOW)
     }
 
     fn closed_after(report: LimitReport) -> Option<u64> {

@@ -8,12 +8,11 @@ use motorpool_control::ports::ci::{CiError, CiTrouble, Rate};
 use motorpool_control::ports::clock::Clock;
 use motorpool_domain::Timestamp;
 use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Method, StatusCode, Url};
+use reqwest::{StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use crate::call::{Call, Response, message, scrubbed};
 use crate::error::{CallError, SetupError};
 use crate::health::{Health, Verb};
 use crate::limits::{Account, LimitHeaders, LimitReport, Limits, server_time};
@@ -25,14 +24,14 @@ const ANSWER: Duration = Duration::from_secs(20);
 const AT_ONCE: usize = 20;
 /// A page of a hundred runners with their labels is a tenth of this.
 const LARGEST_ANSWER: usize = 4 << 20;
-const LONGEST_MESSAGE: usize = 300;
 const PAUSE_MS: std::ops::Range<u64> = 200..1_000;
 
 /// What differs between the vendors.
 #[derive(Debug)]
 pub(crate) struct Vendor {
     pub(crate) name: &'static str,
-    pub(crate) limit: LimitHeaders,
+    /// None if it tells no limits.
+    pub(crate) limit: Option<LimitHeaders>,
     pub(crate) token_header: &'static str,
     pub(crate) token_prefix: &'static str,
     pub(crate) headers: &'static [(&'static str, &'static str)],
@@ -54,60 +53,10 @@ pub(crate) struct Transport {
 #[derive(Debug, Clone)]
 pub(crate) struct Pass {
     pub(crate) account: Account,
+    /// As the header has it, behind the vendor's prefix.
     pub(crate) token: SecretString,
-}
-
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) method: Method,
-    /// Under the base, without a slash at its beginning.
-    pub(crate) path: String,
-    pub(crate) query: Vec<(&'static str, String)>,
-    pub(crate) body: Option<Value>,
-    /// Whether making the call twice is as good as making it once.
-    pub(crate) repeatable: bool,
-    /// What to say was attempted: "register the runner …".
-    pub(crate) attempted: String,
-}
-
-/// An answer that is neither about limits nor about an error on the vendor's side.
-#[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    /// What an error says for itself, without control characters.
-    pub(crate) message: String,
-    /// When it was given, by the vendor's clock or else by ours.
-    pub(crate) at: Timestamp,
-    body: Body,
-}
-
-/// A body may hold a secret, so it is not shown.
-struct Body(Vec<u8>);
-
-impl std::fmt::Debug for Body {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes", self.0.len())
-    }
-}
-
-impl Call {
-    pub(crate) fn get(
-        path: String,
-        query: Vec<(&'static str, String)>,
-        attempted: impl Into<String>,
-    ) -> Self {
-        Self { method: Method::GET, path, query, body: None, repeatable: true, attempted: attempted.into() }
-    }
-
-    pub(crate) fn post(path: String, body: Option<Value>, attempted: impl Into<String>) -> Self {
-        let query = Vec::new();
-        Self { method: Method::POST, path, query, body, repeatable: false, attempted: attempted.into() }
-    }
-
-    pub(crate) fn delete(path: String, attempted: impl Into<String>) -> Self {
-        Self { method: Method::DELETE, ..Self::get(path, Vec::new(), attempted) }
-    }
+    /// What that was made from, if it is not the token itself: no text may show it either.
+    pub(crate) made_from: Option<SecretString>,
 }
 
 impl Transport {
@@ -197,7 +146,7 @@ impl Transport {
             return Err(Fault::Closed(wait));
         }
         let (status, headers, body) = self.exchange(pass, call).await?;
-        let message = scrubbed(message(&body), &pass.token);
+        let message = scrubbed(message(&body), pass);
         let now = self.now();
         let report = LimitReport::of(status, &headers, &message, self.vendor.limit, now);
         self.limits().note(pass.account, report, now);
@@ -212,7 +161,7 @@ impl Transport {
             return Err(Fault::Passing(format!("{vendor} answered {status}")));
         }
         let at = server_time(&headers).unwrap_or(now);
-        Ok(Response { status, headers, message, at, body: Body(body) })
+        Ok(Response::new(status, headers, message, at, body))
     }
 
     async fn exchange(&self, pass: &Pass, call: &Call) -> Result<(StatusCode, HeaderMap, Vec<u8>), Fault> {
@@ -268,59 +217,11 @@ enum Fault {
     Closed(Duration),
 }
 
-impl Response {
-    /// Where the body does not fit, only line and column are said: the text there may be a secret.
-    pub(crate) fn read<T: DeserializeOwned>(&self, vendor: &str, attempted: &str) -> Result<T, CallError> {
-        serde_json::from_slice(&self.body.0).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            let why = format!("the answer of {vendor} is not understood (line {line}, column {column})");
-            CallError::failed(attempted, why)
-        })
-    }
-
-    /// For an answer that somebody can do something about: `what_to_do`.
-    pub(crate) fn refused(&self, vendor: &str, attempted: &str, what_to_do: &str) -> CallError {
-        let Self { status, message, .. } = self;
-        let said = if message.is_empty() { String::new() } else { format!(": {message}") };
-        CallError::Refused(format!("cannot {attempted}: {what_to_do} ({vendor}: {}{said})", status.as_u16()))
-    }
-
-    /// For an answer that nobody expects of this vendor.
-    pub(crate) fn unexpected(&self, vendor: &str, attempted: &str) -> CallError {
-        let Self { status, message, .. } = self;
-        CallError::failed(attempted, format!("{vendor} answered {status} ({message})"))
-    }
-
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok())
-    }
-}
-
 /// The token without the line's end of its file, if it can stand in a header.
-pub(crate) fn checked_token(vendor: &Vendor, token: &SecretString) -> Result<SecretString, SetupError> {
+pub(crate) fn checked_token(token: &SecretString) -> Option<SecretString> {
     let token = token.expose_secret().trim();
-    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(SetupError::Token { vendor: vendor.name });
-    }
-    Ok(SecretString::from(token))
-}
-
-/// What an error says for itself: `message` with both, or `error` and `error_description` of GitLab.
-fn message(body: &[u8]) -> String {
-    let Ok(Value::Object(fields)) = serde_json::from_slice(body) else { return String::new() };
-    let said = ["message", "error_description", "error"].iter().find_map(|name| fields.get(*name));
-    let text = match said {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_MESSAGE).collect()
-}
-
-/// No vendor should send a token back; if one does, the token goes no further.
-fn scrubbed(text: String, token: &SecretString) -> String {
-    let secret = token.expose_secret();
-    if secret.is_empty() { text } else { text.replace(secret, "[secret]") }
+    let good = !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic());
+    good.then(|| SecretString::from(token))
 }
 
 /// An address as an error may show it: what was written may hold a password.
@@ -381,21 +282,5 @@ mod tests {
             assert_eq!(checked(address, plain_http).is_ok(), expected, "{address}");
         }
         assert_eq!(without_user("https://me:secret@gitlab.com"), "…@gitlab.com");
-    }
-
-    #[test]
-    fn an_errors_text_is_found_in_the_vendors_shapes() {
-        for (body, expected) in [
-            (r#"{"message":"Bad\ncredentials","documentation_url":"x"}"#, "Bad credentials"),
-            (r#"{"message":{"tag_list":["is too long"]}}"#, r#"{"tag_list":["is too long"]}"#),
-            (r#"{"error":"insufficient_scope","error_description":"needs api"}"#, "needs api"),
-            (r#"{"error":"runner_type is missing"}"#, "runner_type is missing"),
-            ("<html>", ""),
-            ("[]", ""),
-        ] {
-            assert_eq!(message(body.as_bytes()), expected, "{body}");
-        }
-        let long = format!(r#"{{"message":"{}"}}"#, "x".repeat(10_000));
-        assert_eq!(message(long.as_bytes()).len(), LONGEST_MESSAGE);
     }
 }

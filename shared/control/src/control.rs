@@ -1,6 +1,7 @@
 //! The control plane: its ports and settings, and the reads that every use case begins with.
 
 use crate::error::Refused;
+use crate::ports::alerts::AlertSender;
 use crate::ports::backend::{Backend, Backends};
 use crate::ports::ci::CiSystems;
 use crate::ports::clock::Clock;
@@ -29,6 +30,7 @@ pub struct Control {
     clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     doorbell: Arc<dyn Doorbell>,
+    pub(crate) alerts: Option<Arc<dyn AlertSender>>,
     pub(crate) secret: ServerSecret,
     pub(crate) settings: Settings,
 }
@@ -43,6 +45,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub doorbell: Arc<dyn Doorbell>,
+    /// Without it incidents are logged and listed, and nobody is told.
+    pub alerts: Option<Arc<dyn AlertSender>>,
     pub secret: ServerSecret,
     pub settings: Settings,
 }
@@ -61,8 +65,9 @@ pub struct Settings {
 
 impl Control {
     pub fn new(parts: Parts) -> Self {
-        let Parts { ledger, queue, backends, ci, clock, entropy, doorbell, secret, settings } = parts;
-        Self { store: Store::new(ledger), queue, backends, ci, clock, entropy, doorbell, secret, settings }
+        let Parts { ledger, queue, backends, ci, clock, entropy, doorbell, alerts, secret, settings } = parts;
+        let store = Store::new(ledger);
+        Self { store, queue, backends, ci, clock, entropy, doorbell, alerts, secret, settings }
     }
 
     /// Whether the control plane can do its work: the ledger answers.
@@ -70,7 +75,8 @@ impl Control {
         Ok(self.store.ping().await?)
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    /// On the control plane's clock, the only one that deadlines are compared on.
+    pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 

@@ -1,5 +1,6 @@
 //! Names as types, parsed once at the edge. Making a fresh id needs randomness, and is not done here.
 
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -125,6 +126,38 @@ id!(
     |text| is_slug(text, 100, b"-")
 );
 
+id!(
+    /// A job, as the CI system calls it: `CI_JOB_ID`, `GITHUB_RUN_ID`, `BUILD_NUMBER`.
+    JobId,
+    "a job's id",
+    "1 to 128 letters, digits, '_', '.' and '-'",
+    "^[A-Za-z0-9_.-]{1,128}$",
+    is_job
+);
+id!(
+    /// A checkpoint's name: of which job it is, since when (in seconds), and something random, since a job may be tried again.
+    CheckpointName,
+    "a checkpoint's name",
+    "job-<job>-<seconds>-<8 hex digits>",
+    "^job-[A-Za-z0-9_.-]{1,128}-[0-9]{1,20}-[0-9a-f]{8}$",
+    is_checkpoint
+);
+id!(
+    /// A webhook's delivery, as its sender calls it: the same one that is sent again has the same id.
+    DeliveryId,
+    "a delivery's id",
+    "1 to 128 letters, digits, '_', '.' and '-'",
+    "^[A-Za-z0-9_.-]{1,128}$",
+    is_job
+);
+
+impl CheckpointName {
+    /// `word` makes it another name than any other of the job in that second.
+    pub fn of(job: &JobId, at: Timestamp, word: u32) -> Self {
+        Self(format!("job-{job}-{}-{word:08x}", at.as_millis() / 1_000))
+    }
+}
+
 impl Owner {
     /// The owner of what is claimed with the admin token.
     pub fn operator() -> Self {
@@ -134,6 +167,13 @@ impl Owner {
 
 impl ClaimId {
     /// A claim's own label, so that no other job can take its runners.
+    pub fn label(&self) -> Label {
+        Label(format!("motorpool-{}", self.0))
+    }
+}
+
+impl PoolName {
+    /// The label of a pool whose runners the CI system finds work for by itself.
     pub fn label(&self) -> Label {
         Label(format!("motorpool-{}", self.0))
     }
@@ -182,6 +222,26 @@ fn has_prefix(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| is_slug(rest, 40, b""))
 }
 
+fn is_job(text: &str) -> bool {
+    (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+}
+
+fn is_checkpoint(text: &str) -> bool {
+    let parts = || {
+        let (rest, word) = text.strip_prefix("job-")?.rsplit_once('-')?;
+        let (job, at) = rest.rsplit_once('-')?;
+        Some((job, at, word))
+    };
+    let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    parts().is_some_and(|(job, at, word)| {
+        is_job(job)
+            && (1..=20).contains(&at.len())
+            && at.bytes().all(|b| b.is_ascii_digit())
+            && word.len() == 8
+            && word.bytes().all(is_hex)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +265,35 @@ mod tests {
         let launch = LaunchId::parse(format!("l-{}", "z".repeat(40))).unwrap();
         let runner = RunnerId::of_launch(&launch, u32::MAX);
         assert_eq!(RunnerId::parse(runner.as_str()), Ok(runner));
+    }
+
+    #[test]
+    fn every_checkpoint_of_a_job_has_a_name() {
+        for job in ["1", "gh-1.2_x", "-", &"z".repeat(128)] {
+            let job = JobId::parse(job).unwrap();
+            let name = CheckpointName::of(&job, Timestamp::from_millis(u64::MAX), 0xa1b2);
+            assert_eq!(CheckpointName::parse(name.as_str()), Ok(name));
+        }
+        assert!(CheckpointName::parse("job-12345-1739451000-a1b2c3d4").is_ok());
+        for bad in [
+            "job-1-2",
+            "job--2-a1b2c3d4",
+            "job-1-x-a1b2c3d4",
+            "job-1-2-A1B2C3D4",
+            "job-1-2-a1b2c3d4\n",
+            "job-$(x)-2-a1b2c3d4",
+            "job-../x-2-a1b2c3d4",
+            "x-1-2-a1b2c3d4",
+            "",
+        ] {
+            assert!(CheckpointName::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_pools_label_is_a_label() {
+        let pool = PoolName::parse("z".repeat(48)).unwrap();
+        assert_eq!(Label::parse(pool.label().as_str()), Ok(pool.label()));
     }
 
     #[test]

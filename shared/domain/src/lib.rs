@@ -1,9 +1,12 @@
-//! What a pool, a runner and a claim are, and every decision about them. Pure: no async, no I/O, no clock, no randomness.
+//! What a pool, a runner, a claim and a checkpoint are, and every decision about them. Pure: no async, no I/O, no clock, no randomness.
 
+pub mod alert;
 pub mod audit;
 pub mod brake;
+pub mod checkpoint;
 pub mod ci;
 pub mod claim;
+pub mod delivery;
 pub mod ids;
 pub mod ladder;
 pub mod pool;
@@ -17,5 +20,8 @@ pub mod text;
 pub mod time;
 
 pub use audit::{Actor, AuditEntry};
-pub use ids::{ClaimId, Epoch, IdError, Label, LaunchId, Owner, PoolName, RunnerId, TaskId, Workflow};
+pub use ids::{
+    CheckpointName, ClaimId, DeliveryId, Epoch, IdError, JobId, Label, LaunchId, Owner, PoolName, RunnerId,
+    TaskId, Workflow,
+};
 pub use time::{Threshold, Timestamp};

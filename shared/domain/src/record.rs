@@ -9,13 +9,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub trait Record: Sized + Serialize + DeserializeOwned {
-    /// Of the document's form. A record of a higher number is left alone: this code would lose what it does not know of it.
+    /// Of the newest form of the document that this code knows. A record of a higher number is left alone: this code would lose what it does not
+    /// know of it.
     const SCHEMA: u32 = 1;
     /// In how many lists a record of this kind stands at most.
     const LISTS: usize = 1;
 
     fn path(&self) -> Path;
     fn version(&self) -> Version;
+    /// Of this document's form: the lowest that has all that it says. So an older version goes on with whatever it would not damage.
+    fn schema(&self) -> u32 {
+        Self::SCHEMA
+    }
     /// When somebody must look at it; nothing where nothing can get stuck.
     fn due(&self) -> Option<Timestamp> {
         None

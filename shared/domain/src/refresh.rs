@@ -24,8 +24,14 @@ impl RefreshMemory {
     /// Since when silence counts in a pass that begins at `now`. Heartbeats that could not arrive were not missed: after a gap between passes that
     /// should come every `interval`, it is counted from now.
     pub fn listening_since(memory: Option<Self>, interval: Duration, now: Timestamp) -> Timestamp {
-        let without_a_gap = |memory: &Self| now.since(memory.last_pass_at) <= interval * PASSES_MISSED;
+        let without_a_gap = |memory: &Self| Self::late_by(Some(*memory), interval, now).is_none();
         memory.filter(without_a_gap).map_or(now, |memory| memory.listening_since)
+    }
+
+    /// How long ago the last pass was, at the beginning of one that comes after a gap.
+    pub fn late_by(memory: Option<Self>, interval: Duration, now: Timestamp) -> Option<Duration> {
+        let gap = now.since(memory?.last_pass_at);
+        (gap > interval * PASSES_MISSED).then_some(gap)
     }
 
     pub fn path_of() -> Path {
@@ -64,5 +70,9 @@ mod tests {
         assert_eq!(since(Some(memory), at(190)), at(1));
         assert_eq!(since(Some(memory), at(191)), at(191), "three passes were missed");
         assert_eq!(since(None, at(5)), at(5));
+        let late = |memory, now| RefreshMemory::late_by(memory, Duration::from_secs(30), now);
+        assert_eq!(late(Some(memory), at(190)), None);
+        assert_eq!(late(Some(memory), at(191)), Some(Duration::from_secs(91)));
+        assert_eq!(late(None, at(191)), None, "the first pass of all is not late");
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::audit::{Actor, AuditEntry};
 use crate::ids::{Epoch, LaunchId, PoolName, RunnerId};
-use crate::pool::{BackendKind, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
+use crate::pool::{BackendKind, CheckpointRules, Clean, Commands, Dispatch, Limits, Pool, Rules, Source};
 use crate::runner::NewRunner;
 use crate::spec::{Offer, Spec, Usage};
 use crate::time::{Threshold, Timestamp};
@@ -31,6 +31,7 @@ pub fn rules() -> Rules {
         job_env: BTreeMap::new(),
         trusted: false,
         teams: Vec::new(),
+        checkpoints: CheckpointRules::default(),
     }
 }
 

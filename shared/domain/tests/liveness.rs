@@ -3,9 +3,9 @@
 mod samples;
 
 use motorpool_domain::Timestamp;
-use motorpool_domain::pool::Limits;
+use motorpool_domain::pool::{Clean, Limits};
 use motorpool_domain::runner::{Look, Runner, StateName, look, next_look, overdue};
-use samples::{NOW, in_state};
+use samples::{NOW, in_state, rules};
 
 const LONG_AGO: Timestamp = Timestamp::from_millis(0);
 
@@ -51,7 +51,7 @@ fn who_was_never_heard_or_is_not_looked_at_is_not_counted() {
 
 #[test]
 fn the_next_look_is_when_it_could_be_silent_first() {
-    let (runner, limits) = (heard_once(), Limits::default());
-    assert_eq!(next_look(&runner, &limits, after(1)), Some(after(4)));
-    assert_eq!(next_look(&runner, &limits, after(5)), Some(after(9)));
+    let (runner, rules) = (heard_once(), rules(Clean::Cleanup));
+    assert_eq!(next_look(&runner, &rules, after(1)), Some(after(4)));
+    assert_eq!(next_look(&runner, &rules, after(5)), Some(after(9)));
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 use motorpool_domain::spec::{INSTANCE_TYPE_PATTERN, TypeGlobs, is_instance_type};
-use motorpool_domain::{ClaimId, Label, LaunchId, Owner, PoolName, RunnerId, TaskId, Workflow};
+use motorpool_domain::{ClaimId, DeliveryId, Label, LaunchId, Owner, PoolName, RunnerId, TaskId, Workflow};
 use proptest::prelude::*;
 use proptest::string::string_regex;
 
@@ -29,6 +29,7 @@ taken! {
     pools: PoolName::PATTERN => |text| PoolName::parse(text).is_ok();
     runners: RunnerId::PATTERN => |text| RunnerId::parse(text).is_ok();
     claims: ClaimId::PATTERN => |text| ClaimId::parse(text).is_ok();
+    deliveries: DeliveryId::PATTERN => |text| DeliveryId::parse(text).is_ok();
     launches: LaunchId::PATTERN => |text| LaunchId::parse(text).is_ok();
     workflows: Workflow::PATTERN => |text| Workflow::parse(text).is_ok();
     owners: Owner::PATTERN => |text| Owner::parse(text).is_ok();

@@ -4,7 +4,12 @@ mod samples;
 mod stories;
 
 use motorpool_domain::Epoch;
-use motorpool_domain::runner::{Decision, Holder, Presence, Runner, RunnerEvent, RunnerState, StateName};
+use motorpool_domain::pool::Clean;
+use motorpool_domain::runner::{
+    Decision, Desired, Hold, Holder, Observed, Presence, Runner, RunnerEvent, RunnerState, StateName,
+    awaits_pause, desired, observe,
+};
+use samples::hook_rules;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use stories::{Outcome, Step, Taken, in_every_story};
@@ -99,10 +104,15 @@ fn is_its_holders(event: &RunnerEvent) -> bool {
 
 #[test]
 fn inv_03_a_runner_has_one_holder_at_a_time() {
-    let cases = ["taken from the pool", "taken on its way", "wanted while another holds it"];
+    let cases = [
+        "taken from the pool",
+        "taken on its way",
+        "taken by the CI system's own job",
+        "wanted while another holds it",
+    ];
     in_every_story(&cases, |story, reached| {
         for step in story {
-            let RunnerEvent::Taken { hold } = &step.event else { continue };
+            let Some(hold) = taking(&step.event) else { continue };
             if holder(&step.before).is_some_and(|holder| *holder != hold.holder) {
                 reached.case("wanted while another holds it");
                 assert_eq!(step.after(), None, "{step:?}");
@@ -114,10 +124,13 @@ fn inv_03_a_runner_has_one_holder_at_a_time() {
                 assert_eq!(had, has, "{step:?}");
                 continue;
             }
-            let RunnerEvent::Taken { hold } = &step.event else { panic!("nobody took it: {step:?}") };
+            let Some(hold) = taking(&step.event) else { panic!("nobody took it: {step:?}") };
             assert_eq!(&hold.holder, has, "{step:?}");
             match step.before.state.name() {
-                StateName::Idle => reached.case("taken from the pool"),
+                StateName::Idle => reached.case(match hold.holder {
+                    Holder::Claim(_) => "taken from the pool",
+                    Holder::Checkpoint(_) => "taken by the CI system's own job",
+                }),
                 StateName::Created => reached.case("taken on its way"),
                 StateName::Resetting
                 | StateName::Claimed
@@ -127,6 +140,86 @@ fn inv_03_a_runner_has_one_holder_at_a_time() {
                 | StateName::Terminating
                 | StateName::Terminated => panic!("it is not free: {step:?}"),
             }
+        }
+    });
+}
+
+/// Who wants the runner.
+fn taking(event: &RunnerEvent) -> Option<&Hold> {
+    if let RunnerEvent::Taken { hold } | RunnerEvent::CheckpointCreated { hold: Some(hold), .. } = event {
+        Some(hold)
+    } else {
+        None
+    }
+}
+
+#[test]
+fn inv_13_a_checkpoint_is_dropped_only_with_the_proof_that_its_machine_is_clean() {
+    let cases = ["a promise kept", "another job while the last one's promise is open"];
+    in_every_story(&cases, |story, reached| {
+        for step in story {
+            let Some(checkpoint) = &step.before.checkpoint else { continue };
+            if matches!(&step.event, RunnerEvent::CheckpointCreated { .. }) {
+                reached.case("another job while the last one's promise is open");
+                assert_eq!(step.after(), None, "{step:?}");
+            }
+            let Some(after) = step.after() else { continue };
+            if after.checkpoint.as_ref() == Some(checkpoint) {
+                continue;
+            }
+            reached.case("a promise kept");
+            assert_eq!((&after.checkpoint, after.state.name()), (&None, StateName::Idle), "{step:?}");
+            assert!(after.proof.is_some() && step.before.state.name() == StateName::Resetting, "{step:?}");
+        }
+    });
+}
+
+#[test]
+fn inv_30_what_the_ci_system_was_told_of_one_job_says_nothing_of_the_next() {
+    in_every_story(&["a job begins on it", "it is paused"], |story, reached| {
+        for (step, after) in changes(story) {
+            if after.paused_at.is_some() && step.before.paused_at.is_none() {
+                reached.case("it is paused");
+            }
+            if after.state.name() == StateName::Running && step.before.state.name() == StateName::Idle {
+                reached.case("a job begins on it");
+                assert_eq!(after.paused_at, None, "{step:?}");
+            }
+            let may_be = match after.state.name() {
+                StateName::Releasing | StateName::Resetting | StateName::Idle | StateName::Quarantined => {
+                    true
+                }
+                StateName::Created
+                | StateName::Claimed
+                | StateName::Running
+                | StateName::Terminating
+                | StateName::Terminated => false,
+            };
+            assert!(
+                may_be || after.paused_at.is_none() || step.before.state.name() == after.state.name(),
+                "{step:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn inv_30_nothing_is_done_to_a_machine_before_its_ci_system_brings_it_no_more_jobs() {
+    let cases = ["it waits for its CI system", "it is paused, and goes on"];
+    in_every_story(&cases, |story, reached| {
+        for step in story.iter().filter(|step| step.hook) {
+            let rules = hook_rules(Clean::Cleanup);
+            let waits = awaits_pause(&step.before, &rules);
+            let is_next = matches!(step.before.state.name(), StateName::Releasing | StateName::Resetting);
+            if !is_next {
+                continue;
+            }
+            reached.case(if waits { "it waits for its CI system" } else { "it is paused, and goes on" });
+            let label = step.before.pool.label();
+            let observed = Observed { registered: Some(label), ..Observed::default() };
+            let asked = desired(&step.before, &observed, &rules, step.now);
+            let told = observe(&step.before, &Observed::default(), &rules);
+            assert!(!waits || (asked == Desired::Rest && told.is_none()), "{step:?}");
         }
     });
 }
@@ -302,7 +395,13 @@ fn inv_18_a_deadline_never_moves_back_while_the_state_lasts() {
 
 #[test]
 fn inv_18_what_is_over_moves_nowhere_but_to_its_end_or_to_be_cleaned() {
-    in_every_story(&["a step after its time", "refused for its time"], |story, reached| {
+    let cases = [
+        "a step after its time",
+        "refused for its time",
+        "an idle one that is kept anyway takes a job",
+        "a forgotten checkpoint's is released",
+    ];
+    in_every_story(&cases, |story, reached| {
         for step in story.iter().filter(|step| step.late()) {
             if let Outcome::Decided(Decision::Refuse(_)) = &step.outcome {
                 reached.case("refused for its time");
@@ -318,6 +417,13 @@ fn inv_18_what_is_over_moves_nowhere_but_to_its_end_or_to_be_cleaned() {
                 | StateName::Quarantined
                 | StateName::Terminating
                 | StateName::Terminated => {}
+                StateName::Running if step.hook && step.before.state.name() == StateName::Idle => {
+                    reached.case("an idle one that is kept anyway takes a job");
+                }
+                StateName::Releasing if matches!(holder(after), Some(Holder::Checkpoint(_))) => {
+                    reached.case("a forgotten checkpoint's is released");
+                    assert!(matches!(step.event, RunnerEvent::ThresholdPassed { .. }), "{step:?}");
+                }
                 StateName::Created
                 | StateName::Idle
                 | StateName::Claimed

@@ -5,7 +5,7 @@ mod samples;
 
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{Decision, Refusal, Runner, RunnerEvent, StateName, decide};
-use samples::{NOW, credential, events, in_state, in_state_for, intent, moment_of, rules};
+use samples::{NOW, credential, events, in_state, in_state_for, intent, moment_of, rules, rules_for};
 use std::time::Duration;
 
 const BEGIN: &str = "<!-- state table: rendered from the code -->\n";
@@ -32,7 +32,7 @@ fn inv_01_no_event_lowers_epoch_or_rank_in_any_state() {
             for (name, event) in events() {
                 let before = in_state(state, kept);
                 let Decision::Change(change) =
-                    decide(&before, &event, &rules(Clean::Cleanup), moment_of(&event))
+                    decide(&before, &event, &rules_for(&event, Clean::Cleanup), moment_of(&event))
                 else {
                     continue;
                 };
@@ -49,7 +49,7 @@ fn inv_01_no_event_lowers_epoch_or_rank_in_any_state() {
 fn inv_01_terminated_absorbs_every_event() {
     for (name, event) in events() {
         let before = in_state(StateName::Terminated, false);
-        let decision = decide(&before, &event, &rules(Clean::Cleanup), moment_of(&event));
+        let decision = decide(&before, &event, &rules_for(&event, Clean::Cleanup), moment_of(&event));
         assert!(!matches!(decision, Decision::Change(_)), "{name}");
     }
 }
@@ -134,7 +134,7 @@ fn render() -> String {
 
 fn cell(state: StateName, kept: bool, event: &RunnerEvent) -> String {
     let before = in_state_for(event, state, kept);
-    match decide(&before, event, &rules(Clean::Cleanup), moment_of(event)) {
+    match decide(&before, event, &rules_for(event, Clean::Cleanup), moment_of(event)) {
         Decision::Stay => "·".to_owned(),
         Decision::Refuse(_) => "✗".to_owned(),
         Decision::Change(change) if change.after.state.name() == state => "noted".to_owned(),

@@ -4,7 +4,7 @@
 use crate::clock;
 use crate::limits::HttpLimits;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -12,18 +12,34 @@ use tokio::time::Instant;
 pub(crate) struct Calm {
     begun: Instant,
     a_second: u64,
-    pub(crate) pause: Duration,
+    pause: Duration,
+    refusal_pause: Duration,
     most_at_once: usize,
     /// The second, and how many answers went out in it, in one number.
     counted: AtomicU64,
     kept_back: AtomicUsize,
+    /// How many were kept back, ever.
+    pauses: AtomicU32,
 }
 
-/// One answer that is kept back.
+/// To whom an answer goes that is perhaps to be kept back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gets {
+    /// Somebody whom nobody knows, and who is answered all the same.
+    Something,
+    Refused,
+}
+
+/// One answer that is kept back, and for how long.
 #[derive(Debug)]
-pub(crate) struct KeptBack(Arc<Calm>);
+pub(crate) struct KeptBack {
+    calm: Arc<Calm>,
+    pub(crate) pause: Duration,
+}
 
 const COUNT_BITS: u32 = 32;
+/// The golden section of all numbers: whatever comes one after the other is spread evenly over them.
+const SPREAD: u32 = 0x9E37_79B9;
 
 impl Calm {
     pub(crate) fn new(limits: &HttpLimits) -> Self {
@@ -31,21 +47,33 @@ impl Calm {
             begun: clock::now(),
             a_second: u64::from(limits.strangers_a_second),
             pause: limits.pause,
+            refusal_pause: limits.refusal_pause,
             most_at_once: limits.pauses_at_once,
             counted: AtomicU64::new(0),
             kept_back: AtomicUsize::new(0),
+            pauses: AtomicU32::new(0),
         }
     }
 
     /// Counts an answer; `Some` if it is to be kept back.
-    pub(crate) fn count(self: &Arc<Self>) -> Option<KeptBack> {
+    pub(crate) fn count(self: &Arc<Self>, gets: Gets) -> Option<KeptBack> {
         let second = clock::now().duration_since(self.begun).as_secs();
         if !self.is_beyond(second) {
             return None;
         }
         let one_more = |kept: usize| (kept < self.most_at_once).then_some(kept + 1);
         self.kept_back.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more).ok()?;
-        Some(KeptBack(Arc::clone(self)))
+        Some(KeptBack { calm: Arc::clone(self), pause: self.next_pause(gets) })
+    }
+
+    /// From two thirds to four thirds of the usual one, and none like the last: who was refused at one moment would come back at one, too.
+    fn next_pause(&self, gets: Gets) -> Duration {
+        let usual = match gets {
+            Gets::Something => self.pause,
+            Gets::Refused => self.refusal_pause,
+        };
+        let turn = self.pauses.fetch_add(1, Ordering::Relaxed).wrapping_mul(SPREAD);
+        usual.mul_f64((2.0 + 2.0 * f64::from(turn) / f64::from(u32::MAX)) / 3.0)
     }
 
     fn is_beyond(&self, second: u64) -> bool {
@@ -64,7 +92,7 @@ impl Calm {
 
 impl Drop for KeptBack {
     fn drop(&mut self) {
-        self.0.kept_back.fetch_sub(1, Ordering::AcqRel);
+        self.calm.kept_back.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -73,13 +101,7 @@ mod tests {
     use super::*;
 
     fn calm(strangers_a_second: u32, pauses_at_once: usize) -> Arc<Calm> {
-        let pause = Duration::ZERO;
-        Arc::new(Calm::new(&HttpLimits {
-            strangers_a_second,
-            pauses_at_once,
-            pause,
-            ..HttpLimits::default()
-        }))
+        Arc::new(Calm::new(&HttpLimits { strangers_a_second, pauses_at_once, ..HttpLimits::default() }))
     }
 
     #[test]
@@ -94,9 +116,21 @@ mod tests {
     #[test]
     fn no_more_are_kept_back_than_there_is_room_for() {
         let calm = calm(0, 1);
-        let kept = calm.count();
-        assert!(kept.is_some() && calm.count().is_none());
+        let kept = calm.count(Gets::Refused);
+        assert!(kept.is_some() && calm.count(Gets::Refused).is_none());
         drop(kept);
-        assert!(calm.count().is_some());
+        assert!(calm.count(Gets::Refused).is_some());
+    }
+
+    #[test]
+    fn those_who_are_refused_at_once_do_not_come_back_at_once() {
+        let calm = calm(0, 1_000);
+        let mut pauses: Vec<Duration> = (0..100).map(|_| calm.next_pause(Gets::Refused)).collect();
+        pauses.sort();
+        let (least, most) = (calm.refusal_pause * 2 / 3, calm.refusal_pause * 4 / 3);
+        let slack = Duration::from_millis(1);
+        assert!(pauses.iter().all(|pause| (least - slack..=most + slack).contains(pause)), "{pauses:?}");
+        let widest = pauses.iter().zip(pauses.iter().skip(1)).map(|(one, next)| *next - *one).max();
+        assert!(widest.is_some_and(|widest| widest < (most - least) / 20), "{widest:?}");
     }
 }

@@ -19,6 +19,10 @@ use std::str::FromStr;
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
+/// A body as it came, for whoever must look at it before it is read.
+#[derive(Debug)]
+pub struct Raw(pub Bytes);
+
 /// The one id in the route's path.
 #[derive(Debug)]
 pub struct Id<T>(pub T);
@@ -34,6 +38,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         must_be_json(request.headers())?;
         let bytes = Bytes::from_request(request, state).await.map_err(unread)?;
         parse(&bytes).map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Raw {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        Bytes::from_request(request, state).await.map(Self).map_err(unread)
     }
 }
 
@@ -60,7 +72,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
     }
 }
 
-fn must_be_json(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) fn must_be_json(headers: &HeaderMap) -> Result<(), Refusal> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {

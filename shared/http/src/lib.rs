@@ -16,11 +16,13 @@ mod observe;
 mod openapi;
 mod poll;
 mod routes;
+pub mod webhook;
 
 pub use auth::Tokens;
 pub use lane::Lane;
 pub use limits::HttpLimits;
 pub use notify::Notifier;
+pub use webhook::WebhookSecrets;
 
 use axum::Router;
 use axum::extract::FromRef;
@@ -39,19 +41,28 @@ use utoipa::openapi::OpenApi;
 pub struct HttpState {
     pub control: Arc<Control>,
     pub tokens: Tokens,
+    /// Of the CI systems whose webhooks are taken.
+    pub webhooks: WebhookSecrets,
     pub notifier: Arc<Notifier>,
     pub limits: HttpLimits,
 }
 
 /// Every route, with its limits, its log and its metrics.
 pub fn router(state: HttpState) -> Router {
-    let HttpState { control, tokens, notifier, limits } = state;
+    let HttpState { control, tokens, webhooks, notifier, limits } = state;
     let tokens = Arc::new(tokens);
     let Mounted { router, paths } = routes::all(&Lanes::new(&limits, &tokens));
     let served = Arc::new(Served::new(&paths));
     let calm = Arc::new(Calm::new(&limits));
-    let app =
-        App { control, tokens, notifier, limits, served: Arc::clone(&served), document: Arc::default() };
+    let app = App {
+        control,
+        tokens,
+        webhooks: Arc::new(webhooks),
+        notifier,
+        limits,
+        served: Arc::clone(&served),
+        document: Arc::default(),
+    };
     router
         .fallback(envelope::no_such_route)
         .method_not_allowed_fallback(envelope::no_such_method)
@@ -69,6 +80,7 @@ pub fn document() -> OpenApi {
 pub(crate) struct App {
     pub(crate) control: Arc<Control>,
     pub(crate) tokens: Arc<Tokens>,
+    pub(crate) webhooks: Arc<WebhookSecrets>,
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) limits: HttpLimits,
     pub(crate) served: Arc<Served>,

@@ -8,6 +8,8 @@ pub struct HttpLimits {
     pub body_bytes: usize,
     /// A sync may bring the output of tasks.
     pub sync_body_bytes: usize,
+    /// GitHub's own may be 25 MB; those about a job are about 30 kB.
+    pub webhook_body_bytes: usize,
     /// How long a body may take to come, from the end of its head on.
     pub body: Duration,
     /// How long a request may take beyond the wait that it asked for, once its body is there.
@@ -33,12 +35,17 @@ pub struct HttpLimits {
     pub agent_at_once: usize,
     /// Requests at once with tokens that no agent has been seen with yet, good or bad; and those of machines that join.
     pub newcomers_at_once: usize,
+    /// Webhooks at once. Whoever sends them is known by their bodies alone.
+    pub webhooks_at_once: usize,
     /// Bodies of one caller that are being read at once.
     pub bodies_at_once: usize,
     /// Answers a second to callers that are not known, and to those that ask too much, which go out at once. Each further one is kept
-    /// back for `pause`, so that a flood slows itself down.
+    /// back for `pause`, or if it is a refusal for `refusal_pause`, so that a flood slows itself down.
     pub strangers_a_second: u32,
+    /// Probes of `/health` often give up after a second.
     pub pause: Duration,
+    /// About what a refused caller is told to wait anyway.
+    pub refusal_pause: Duration,
     /// Answers that are kept back at once. Beyond them they go out at once again: they cost memory.
     pub pauses_at_once: usize,
 }
@@ -48,6 +55,7 @@ impl Default for HttpLimits {
         Self {
             body_bytes: 64 * 1024,
             sync_body_bytes: 256 * 1024,
+            webhook_body_bytes: 256 * 1024,
             body: Duration::from_secs(10),
             request: Duration::from_secs(30),
             longest_wait: Duration::from_secs(60),
@@ -60,9 +68,11 @@ impl Default for HttpLimits {
             agents_at_once: 20_000,
             agent_at_once: 8,
             newcomers_at_once: 1_024,
+            webhooks_at_once: 64,
             bodies_at_once: 256,
             strangers_a_second: 100,
             pause: Duration::from_millis(500),
+            refusal_pause: Duration::from_millis(1_500),
             pauses_at_once: 4_096,
         }
     }

@@ -29,6 +29,7 @@ pub(crate) enum CallerKind {
     Operator,
     Team,
     Agent,
+    CiSystem,
 }
 
 impl CallerKind {
@@ -37,6 +38,7 @@ impl CallerKind {
             Self::Operator => "operator",
             Self::Team => "team",
             Self::Agent => "agent",
+            Self::CiSystem => "ci system",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Around every request, in one layer: its id, its log line and its count; an answer even where a handler panics; and the pause before an
 //! answer that is one of a flood's.
 
-use crate::calm::{Calm, KeptBack};
+use crate::calm::{Calm, Gets, KeptBack};
 use crate::clock;
 use crate::envelope::panicked;
 use crate::log::{Mark, REQUEST_ID};
@@ -112,11 +112,13 @@ where
                     add_headers(this.mark, &mut response);
                     this.by.served.count(this.mark.method(), this.mark.route(), response.status());
                     this.mark.write_line(response.status(), clock::now().duration_since(*this.since));
-                    let gets_nothing = this.mark.is_of_nobody_known() || is_a_stranger_s(response.status());
-                    let Some(kept) = gets_nothing.then(|| this.by.calm.count()).flatten() else {
-                        return Poll::Ready(Ok(response));
+                    let gets = match (is_a_stranger_s(response.status()), this.mark.is_of_nobody_known()) {
+                        (true, _) => Gets::Refused,
+                        (false, true) => Gets::Something,
+                        (false, false) => return Poll::Ready(Ok(response)),
                     };
-                    let pause = sleep(this.by.calm.pause);
+                    let Some(kept) = this.by.calm.count(gets) else { return Poll::Ready(Ok(response)) };
+                    let pause = sleep(kept.pause);
                     this.stage.set(Stage::Pausing { pause, kept, response: Some(response) });
                 }
                 StageProjection::Pausing { pause, response, .. } => {

@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use motorpool_wire::error::ErrorEnvelope;
 use std::sync::OnceLock;
 use utoipa::openapi::path::Parameter;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, OpenApi, PathItem, RefOr};
 use utoipa::{Modify, OpenApi as _};
 
@@ -72,6 +72,22 @@ impl Modify for SecuritySchemes {
                 HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
             components.add_security_scheme(name, SecurityScheme::Http(scheme));
         }
+        for (name, header, description) in [
+            (
+                "github",
+                "X-Hub-Signature-256",
+                "GitHub's signature over the body: `sha256=` and 64 hex digits.",
+            ),
+            ("gitlab_token", "X-Gitlab-Token", "The secret token of GitLab's webhook."),
+            (
+                "gitlab_signature",
+                "webhook-signature",
+                "GitLab's signature over id, time and body: `v1,` and base64.",
+            ),
+        ] {
+            let key = ApiKeyValue::with_description(header, description);
+            components.add_security_scheme(name, SecurityScheme::ApiKey(ApiKey::Header(key)));
+        }
     }
 }
 
@@ -129,6 +145,6 @@ mod tests {
         let spans =
             settings["properties"].as_object().unwrap().keys().filter(|name| name.ends_with("_minutes"));
         assert_eq!(settings["allOf"].as_array().unwrap().len(), spans.count());
-        assert_eq!(settings["allOf"][0]["not"]["required"][0], "claimed_minutes");
+        assert_eq!(settings["allOf"][0]["not"]["required"][0], "checkpoint_minutes");
     }
 }

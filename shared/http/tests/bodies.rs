@@ -119,7 +119,7 @@ async fn refuse_12_nobody_sets_what_is_not_his_to_set() {
 /// An agent of the next version may say more than this one knows: what is unknown is ignored, and so sets nothing.
 #[test]
 fn refuse_12_what_an_agent_says_beyond_the_protocol_sets_nothing() {
-    let known = r#"{"runner":"mac-01","epoch":1,"boot_id":"b","agent_version":"1""#;
+    let known = r#"{"runner":"mac-01","epoch":1,"boot_id":"b","protocol":3,"agent_version":"1""#;
     let plain: SyncRequest = serde_json::from_str(&format!("{known}}}")).unwrap();
     for field in ["\"state\":\"idle\"", "\"token\":\"x\"", "\"token_sha256\":\"x\"", "\"kept\":true"] {
         let more: SyncRequest = serde_json::from_str(&format!("{known},{field}}}")).unwrap();
@@ -154,7 +154,10 @@ async fn refuse_18_deep_bodies() {
     for body in [
         deep(500),
         format!("{{\"workflow\":{}}}", deep(400)),
-        format!(r#"{{"runner":"r","epoch":1,"boot_id":"b","agent_version":"1","results":{}}}"#, deep(400)),
+        format!(
+            r#"{{"runner":"r","epoch":1,"boot_id":"b","protocol":3,"agent_version":"1","results":{}}}"#,
+            deep(400)
+        ),
     ] {
         send(&router, post("/provision", body.clone())).await.refused(400, InvalidRequest);
         send(&router, post("/sync", body)).await.refused(400, InvalidRequest);

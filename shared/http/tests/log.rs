@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on ends here")]
 
 mod seen;
+mod sent;
 mod site;
 
 use motorpool_http::HttpLimits;
 use seen::{call, get, send};
 use serde_json::Value;
-use site::{ADMIN, RUNNER, site};
+use site::{ADMIN, RUNNER, site, site_with_webhooks};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
@@ -39,12 +40,51 @@ impl Lines {
     }
 
     fn answered(&self) -> Vec<Value> {
+        self.that_begin("answered")
+    }
+
+    fn that_begin(&self, message: &str) -> Vec<Value> {
         self.text()
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].clone())
-            .filter(|fields| fields["message"].as_str().unwrap().starts_with("answered"))
+            .filter(|fields| fields["message"].as_str().unwrap().starts_with(message))
             .collect()
     }
+}
+
+/// One line for each event that was truly sent: what it was, and what came of it.
+#[tokio::test]
+async fn refuse_17_a_webhooks_line_tells_neither_its_body_nor_a_secret() {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(lines.clone())
+        .finish();
+    let _until_the_end = tracing::subscriber::set_default(subscriber);
+
+    let site = site_with_webhooks(sent::secrets(sent::SECRET), HttpLimits::default());
+    let event = sent::github_event("canary-runner", "success", "2100-01-01T00:00:00Z");
+    sent::sent_by_github(&site.router, "72d3162e", &event).await.json(200);
+    send(&site.router, sent::signed(&"x".repeat(100), "not an id", "canary-body".to_owned())).await.json(200);
+    send(&site.router, sent::signed("workflow_job", "1", r#"{"action":"canary""#.to_owned())).await;
+    sent::by_gitlab(&site.router, "canary-token", &sent::gitlab_event("success")).await;
+
+    let told: Vec<_> = lines
+        .that_begin("a webhook was taken")
+        .into_iter()
+        .map(|line| ["system", "event", "delivery", "outcome"].map(|field| line[field].clone()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ["github", "workflow_job", "72d3162e", "no such job here"].map(Value::from),
+            ["github", &"x".repeat(64), "not an id", "ignored"].map(Value::from),
+        ]
+    );
+    let callers: Vec<_> = lines.answered().iter().map(|line| line["caller"].clone()).collect();
+    assert_eq!(callers, ["ci system", "ci system", "ci system", "nobody"]);
+    assert!(!lines.text().contains("canary"), "{}", lines.text());
 }
 
 #[tokio::test]
@@ -60,7 +100,7 @@ async fn refuse_17_one_line_a_request_and_no_secret_in_it() {
 
     let site = site(HttpLimits::default()).with_a_machine().await;
     let before = lines.answered().len();
-    let sync = r#"{"runner":"mac-01","epoch":1,"boot_id":"canary-body","agent_version":"1"}"#;
+    let sync = r#"{"runner":"mac-01","epoch":1,"boot_id":"canary-body","protocol":3,"agent_version":"1"}"#;
     let requests = [
         (
             call("GET", "/api/v1/claims/c-1?wait=0", Some(ADMIN), ""),

@@ -60,7 +60,7 @@ fn held(site: &Arc<Site>, request: Request<Body>) -> JoinHandle<Seen> {
 }
 
 fn report(wait_ms: u64) -> Value {
-    json!({"runner": "mac-01", "epoch": 1, "boot_id": "b", "agent_version": "1", "wait_ms": wait_ms})
+    json!({"runner": "mac-01", "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "1", "wait_ms": wait_ms})
 }
 
 async fn provisions(site: &Site, token: &str, workflow: &str) -> Seen {

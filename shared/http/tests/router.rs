@@ -18,9 +18,19 @@ use std::time::Duration;
 
 /// What tells a runner from its token alone.
 const SELF: &str = "/api/v1/agent/self";
+const BY_TOKEN: [&str; 5] = [
+    SELF,
+    "/api/v1/checkpoint/create",
+    "/api/v1/checkpoint/finalize",
+    "/api/v1/checkpoint/status/{name}",
+    "/api/v1/runner/readiness",
+];
 /// Routes of an agent, which its own token opens.
 const AGENTS: [&str; 2] = ["/api/v1/agent/sync", "/api/v1/agent/registration"];
-const OPEN: [&str; 4] = ["/health", "/ready", "/api/v1/openapi.json", "/api/v1/agent/bootstrap"];
+const OPEN: [&str; 5] =
+    ["/health", "/ready", "/api/v1/healthz", "/api/v1/openapi.json", "/api/v1/agent/bootstrap"];
+/// What no token opens, but a signature.
+const SIGNED: [&str; 2] = ["/api/v1/webhooks/github", "/api/v1/webhooks/gitlab"];
 
 /// Every operation of the document, as method and path.
 fn operations() -> Vec<(String, String)> {
@@ -36,7 +46,10 @@ fn operations() -> Vec<(String, String)> {
 }
 
 fn filled(path: &str) -> String {
-    path.replace("{claim}", "c-1").replace("{pool}", "macs").replace("{runner}", "mac-01")
+    path.replace("{claim}", "c-1")
+        .replace("{pool}", "macs")
+        .replace("{runner}", "mac-01")
+        .replace("{name}", "job-1-2-a1b2c3d4")
 }
 
 #[test]
@@ -62,11 +75,19 @@ fn the_document_has_the_routes_that_were_promised() {
         "DELETE /api/v1/runners/{runner}",
         "POST /api/v1/runners/{runner}/release",
         "POST /api/v1/runners/{runner}/token",
+        "GET /api/v1/alerts",
         "GET /api/v1/audit",
         "POST /api/v1/agent/bootstrap",
         "GET /api/v1/agent/self",
         "POST /api/v1/agent/sync",
         "POST /api/v1/agent/registration",
+        "POST /api/v1/checkpoint/create",
+        "POST /api/v1/checkpoint/finalize",
+        "GET /api/v1/checkpoint/status/{name}",
+        "GET /api/v1/runner/readiness",
+        "POST /api/v1/webhooks/github",
+        "POST /api/v1/webhooks/gitlab",
+        "GET /api/v1/healthz",
         "GET /api/v1/openapi.json",
         "GET /health",
         "GET /ready",
@@ -136,7 +157,7 @@ async fn the_document_is_whole() {
 async fn without_a_token_only_the_open_routes_answer() {
     let site = site(HttpLimits::default());
     for (method, path) in operations() {
-        if OPEN.contains(&path.as_str()) {
+        if OPEN.contains(&path.as_str()) || SIGNED.contains(&path.as_str()) {
             continue;
         }
         for token in [None, Some("nobodys")] {
@@ -155,12 +176,12 @@ async fn without_a_token_only_the_open_routes_answer() {
 async fn refuse_8_a_runners_token_opens_nothing_but_its_own_routes() {
     let site = site(HttpLimits::default()).with_a_machine().await;
     for (method, path) in operations() {
-        if OPEN.contains(&path.as_str()) || AGENTS.contains(&path.as_str()) || path == SELF {
+        if [&OPEN[..], &SIGNED, &AGENTS, &BY_TOKEN].concat().contains(&path.as_str()) {
             continue;
         }
         site.ask(&method, &filled(&path), RUNNER, &json!({})).await.refused(403, Forbidden);
     }
-    let sync = |runner: &str| json!({"runner": runner, "epoch": 1, "boot_id": "b", "agent_version": "1"});
+    let sync = |runner: &str| json!({"runner": runner, "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "1"});
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync("mac-01")).await.json(200);
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync("mac-02")).await.refused(401, Unauthorized);
     let own = site.ask("GET", SELF, RUNNER, &Value::Null).await.json(200);
@@ -183,7 +204,7 @@ async fn refuse_8_a_runners_token_opens_nothing_but_its_own_routes() {
 async fn refuse_10_a_rotated_token_is_void() {
     let site = site(HttpLimits::default()).with_a_machine().await;
     site.as_admin("POST", "/api/v1/runners/mac-01/token", &Value::Null).await.json(200);
-    let sync = json!({"runner": "mac-01", "epoch": 1, "boot_id": "b", "agent_version": "1"});
+    let sync = json!({"runner": "mac-01", "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "1"});
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync).await.refused(401, Unauthorized);
     site.ask("GET", SELF, RUNNER, &Value::Null).await.refused(401, Unauthorized);
 }

@@ -77,8 +77,7 @@ async fn refuse_25_what_an_agent_reports_is_kept_without_what_steers_a_terminal(
 async fn refuse_25_ids_of_machines_and_boots_hold_nothing_that_steers_a_terminal() {
     let site = site(HttpLimits::default()).with_a_machine().await;
     for steering in ["\0", "\n", "\u{1b}[2J", "\u{7f}", "\u{9b}", "\u{202e}", "\u{2069}"] {
-        let report =
-            json!({"runner": "mac-01", "epoch": 1, "boot_id": format!("b{steering}"), "agent_version": "1"});
+        let report = json!({"runner": "mac-01", "epoch": 1, "boot_id": format!("b{steering}"), "protocol": 3, "agent_version": "1"});
         let refused = site.ask("POST", "/api/v1/agent/sync", RUNNER, &report).await;
         assert!(refused.refused(400, InvalidRequest).message.contains("boot_id"), "{steering:?}");
         for field in ["machine_id", "boot_id"] {

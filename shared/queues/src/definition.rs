@@ -39,6 +39,7 @@ const LONGEST_NAME: usize = 80;
 pub fn names(prefix: &str, queue: &QueueName) -> Result<Names, BadName> {
     let queue = match queue {
         QueueName::Idle(pool) => format!("{prefix}-idle-{pool}"),
+        QueueName::Finalize => format!("{prefix}-finalize"),
     };
     let dead_letters = format!("{queue}-dead");
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

@@ -21,7 +21,9 @@ pub struct Protocol(pub u32);
 
 impl Protocol {
     /// Of this code. The first was not told in messages.
-    pub const OURS: Self = Self(2);
+    pub const OURS: Self = Self(3);
+    /// From which on an agent can reset its machine, and see whether it is ready.
+    pub const RESETS: Self = Self(3);
 
     /// Whether both sides understand enough of each other to work together during an update.
     pub fn understands(self, other: Self) -> bool {
@@ -226,5 +228,13 @@ pub enum TaskKind {
     /// Without a script the agent empties its work directory.
     Cleanup {
         script: Option<String>,
+    },
+    /// Makes the machine what it was before any job.
+    Reset {
+        script: String,
+    },
+    /// Tried again until it succeeds, or its time is over.
+    Readiness {
+        script: String,
     },
 }

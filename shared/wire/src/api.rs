@@ -306,6 +306,17 @@ pub struct RegisterRunnerRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Megabytes>)]
     pub memory_mb: Option<u64>,
+    /// In the place of its pool's, where this machine needs another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleanup_cmd: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_cmd: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness_cmd: Option<String>,
+    /// What its CI system knows it by, if it was registered there by hand: GitLab's number, GitHub's or Jenkins' name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
+    pub ci_runner: Option<String>,
 }
 
 /// The secret is shown once: nobody can ask for it again.
@@ -331,5 +342,36 @@ pub struct AuditPage {
     pub subject: String,
     #[schema(value_type = Vec<Object>)]
     pub entries: Vec<AuditEntry>,
+    pub next: Option<String>,
+}
+
+/// An incident that people are told of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AlertView {
+    /// Its kind, by a name that programs may rely on, such as `runner_quarantined`.
+    pub incident: String,
+    /// Which runner, pool, queue or kind of record it is about; nothing, if it is about all of them.
+    pub subject: Option<String>,
+    /// `open` or `over`.
+    pub state: String,
+    /// What is the matter, in plain words.
+    pub text: String,
+    /// What is known beside that.
+    pub details: String,
+    pub opened_ms_ago: u64,
+    pub over_ms_ago: Option<u64>,
+    /// How often it was raised since it opened, at most once in ten minutes.
+    pub raised: u64,
+    /// What people have heard of it: `nothing`, `opened` or `over`.
+    pub told: String,
+    /// How often it was tried to tell them the next.
+    pub attempts: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AlertsPage {
+    /// Somebody is told of incidents; else they are only logged and listed here.
+    pub sent: bool,
+    pub alerts: Vec<AlertView>,
     pub next: Option<String>,
 }

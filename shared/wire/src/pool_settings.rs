@@ -4,7 +4,8 @@ use crate::schema;
 use motorpool_domain::Owner;
 use motorpool_domain::ci::{CiBinding, CiSystem};
 use motorpool_domain::pool::{
-    Architecture, BackendKind, Clean, Commands, Dispatch, Download, Ec2Rules, Limits, RuleError, Rules,
+    Architecture, BackendKind, CheckpointRules, Clean, Commands, Dispatch, Download, Ec2Rules, Limits,
+    RuleError, Rules,
 };
 use motorpool_domain::spec::{Offer, Spec, TypeGlobs, Usage};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,30 @@ pub struct PoolSettings {
     #[schema(value_type = Option<schema::Seconds>)]
     pub heartbeat_seconds: Option<u64>,
 
+    /// How long a job's checkpoint may stay open.
+    #[schema(value_type = Option<schema::Minutes>)]
+    pub checkpoint_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
+    pub checkpoint_seconds: Option<u64>,
+    /// How often the CI system is asked about a job, and not before when; both no more often than refresh comes.
+    #[schema(value_type = Option<schema::Seconds>)]
+    pub poll_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
+    pub poll_after_seconds: Option<u64>,
+    /// After so many jobs that went well a machine is reset, not only cleaned.
+    #[schema(value_type = Option<schema::JobCount>)]
+    pub reset_every_jobs: Option<u32>,
+    #[schema(value_type = Option<schema::Hours>)]
+    pub reset_every_hours: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
+    pub reset_command_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
+    pub reset_command_seconds: Option<u64>,
+    #[schema(value_type = Option<schema::Minutes>)]
+    pub readiness_minutes: Option<u64>,
+    #[schema(value_type = Option<schema::Seconds>)]
+    pub readiness_seconds: Option<u64>,
+
     #[schema(value_type = Option<schema::InstanceType>)]
     pub instance_type: Option<String>,
     #[schema(value_type = Option<schema::Usage>)]
@@ -88,6 +113,10 @@ pub struct PoolSettings {
     pub run_cmd: Option<String>,
     pub deregister_cmd: Option<String>,
     pub cleanup_cmd: Option<String>,
+    /// With `clean = "reset"` on machines that can't be rolled back: after a job that failed.
+    pub reset_cmd: Option<String>,
+    /// Succeeds once a machine that was cleaned can take a job.
+    pub readiness_cmd: Option<String>,
     /// Variables of every command, beside those of an allow-list.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = schema::JobEnv)]
@@ -250,7 +279,9 @@ impl PoolSettings {
             grace: span("grace", self.grace_minutes, self.grace_seconds, defaults.grace)?,
             command: span("command", self.command_minutes, self.command_seconds, defaults.command)?,
         };
+        let checkpoints = self.checkpoints()?;
         let rules = Rules {
+            checkpoints,
             teams: teams(self.teams)?,
             backend: self.backend,
             dispatch: self.dispatch,
@@ -272,6 +303,8 @@ impl PoolSettings {
                 run: self.run_cmd,
                 deregister: self.deregister_cmd,
                 cleanup: self.cleanup_cmd,
+                reset: self.reset_cmd,
+                readiness: self.readiness_cmd,
             },
             ec2: self.ec2.map(Ec2Rules::from),
             ci: self.ci.map(CiBinding::from),
@@ -280,6 +313,25 @@ impl PoolSettings {
         };
         rules.check()?;
         Ok(rules)
+    }
+
+    fn checkpoints(&self) -> Result<CheckpointRules, RuleError> {
+        let usual = CheckpointRules::default();
+        let hours = |hours: u64| Duration::from_secs(hours.saturating_mul(3600));
+        Ok(CheckpointRules {
+            lasts: span("checkpoint", self.checkpoint_minutes, self.checkpoint_seconds, usual.lasts)?,
+            poll: span("poll", None, self.poll_seconds, usual.poll)?,
+            poll_after: span("poll_after", None, self.poll_after_seconds, usual.poll_after)?,
+            reset_every_jobs: self.reset_every_jobs.unwrap_or(usual.reset_every_jobs),
+            reset_every: self.reset_every_hours.map_or(usual.reset_every, hours),
+            reset_command: span(
+                "reset_command",
+                self.reset_command_minutes,
+                self.reset_command_seconds,
+                usual.reset_command,
+            )?,
+            readiness: span("readiness", self.readiness_minutes, self.readiness_seconds, usual.readiness)?,
+        })
     }
 }
 

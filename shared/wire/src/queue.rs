@@ -11,3 +11,10 @@ pub struct IdleNotice {
     pub epoch: Epoch,
     pub offer: Offer,
 }
+
+/// "There is something to do about this runner that its agent does not do": its CI system is to be told, or its checkpoint has come further.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinalizeNotice {
+    pub runner: RunnerId,
+    pub epoch: Epoch,
+}

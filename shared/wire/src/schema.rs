@@ -45,10 +45,20 @@ described! {
     TokenSha256, "SHA-256 of a token, in lower-case hex.", text("^[0-9a-f]{64}$");
     HostId, "What a host says of itself.", text(UNSTEERED_PATTERN).max_length(Some(LONGEST_ID));
 
+    JobId, "A job's id, as its CI system says it.", text(ids::JobId::PATTERN).examples(["12345"]);
+    CheckpointName, "A checkpoint's name.", text(ids::CheckpointName::PATTERN).examples(["job-12345-1739451000-a1b2c3d4"]);
+    Name, "What somebody calls himself.", text(UNSTEERED_PATTERN).max_length(Some(crate::checkpoint::LONGEST_NAME));
+    CheckpointState, "A checkpoint's state.", one_of(["created", "finalize_queued", "reset", "deleted", "gc_reset"]);
+    JobOutcome, "How a job ended.", one_of(["success", "failure", "canceled"]);
+    FinalizeSource, "Who noticed that a job has ended.", one_of(["hook", "poller", "webhook", "agent", "gc"]);
+    ToldBy, "Who says that a job has ended.", one_of(["hook", "poller", "agent"]);
+
     RunnerCount, "How many runners.", whole(1, u64::from(LARGEST_POOL)).examples([2]);
     SpareCount, "How many idle runners.", whole(0, u64::from(LARGEST_POOL));
     Minutes, "A span of at most 30 days.", whole(1, LONGEST_LIMIT.as_secs() / 60);
     Seconds, "A span of at most 30 days.", whole(1, LONGEST_LIMIT.as_secs());
+    Hours, "A span of at most 30 days.", whole(1, LONGEST_LIMIT.as_secs() / 3_600);
+    JobCount, "How many jobs.", whole(1, u64::from(u32::MAX));
     Cpus, "How many CPUs.", whole(1, u64::from(u32::MAX));
     Megabytes, "How much memory.", whole(1, u64::MAX);
     ProtocolVersion, "The version of the agent's protocol: this one's, or one apart.",
@@ -77,7 +87,7 @@ described! {
     ).examples(["cleanup"]);
     Architecture, "Of a machine's processors.",
         one_of([pool::Architecture::X86_64, pool::Architecture::Arm64].map(pool::Architecture::name));
-    CiSystem, "A CI system.", one_of([Ci::GitHub, Ci::GitLab].map(Ci::name)).examples(["github"]);
+    CiSystem, "A CI system.", one_of(Ci::ALL.map(Ci::name)).examples(["github"]);
 
     ImageId, "An image of EC2.",
         text(Ec2Rules::IMAGE_PATTERN).examples(["ami-0123456789abcdef0"]);
@@ -107,6 +117,7 @@ described! {
     ProgramVersion, "A version of a CI system's runner program.",
         text(CiBinding::VERSION_PATTERN).examples(["2.329.0"]);
 
+    AnyEvent, "An event, in the form that its sender documents.", of(Type::Object);
     TaskResult, "How a task ended.", of(Type::Object)
         .property("task", text(ids::TaskId::PATTERN))
         .property("outcome", OneOfBuilder::new().item(one_of(["done"])).item(failed()))

@@ -8,7 +8,7 @@ mod beside;
 use crate::memory::{Resident, resident_mb};
 use crate::pools;
 use crate::report;
-use crate::samples::{ms, ratio};
+use crate::samples::{Samples, ms, ratio};
 use anyhow::{Context, Result};
 use attack::Attack;
 use beside::{Heartbeats, claims};
@@ -22,8 +22,12 @@ pub(crate) const SLOW_BODIES: usize = 1_000;
 pub(crate) const STREAM_CONNECTIONS: usize = 16;
 pub(crate) const FLOODERS: usize = 64;
 const AGENTS: usize = 200;
-/// Long enough for a percentile, and shorter than what a silent connection is kept for.
-const LASTS: Duration = Duration::from_secs(8);
+/// Of one turn: long enough for all of the flood to be at work, and shorter than what a silent connection is kept for.
+const LASTS: Duration = Duration::from_secs(6);
+/// Of claims undisturbed, and as many in the flood: a machine has its moods, and both must meet the same ones.
+const TURNS: usize = 4;
+/// Each has a thousand runners, and no claim of a turn should find its pool empty.
+const POOLS_BESIDE: usize = 3;
 
 const FLOODING: &str = "mp_team_that_floods_0123456789abcdef";
 const BESIDE: &str = "mp_team_beside_0123456789abcdef";
@@ -35,18 +39,23 @@ pub(crate) async fn run() -> Result<()> {
         sha256_hex(FLOODING),
         sha256_hex(BESIDE),
     );
-    let (serve, runners) = pools::serve_with_teams(2 * pools::POOL_MAX + AGENTS, &teams).await?;
-    // The first pool is for who does not flood, the second for who does. Nobody claims those of the third: their agents only say that they live.
-    let agents = runners.into_iter().skip(2 * pools::POOL_MAX).collect();
+    // The first pools are for who does not flood, the next for who does. Nobody claims those of the last: their agents only say that they live.
+    let claimed = (POOLS_BESIDE + 1) * pools::POOL_MAX;
+    let (serve, runners) = pools::serve_with_teams(claimed + AGENTS, &teams).await?;
+    let agents = runners.into_iter().skip(claimed).collect();
     let heartbeats = Heartbeats::start(serve.api(), agents);
     let team = serve.api().as_who(Some(BESIDE));
 
     let before_mb = resident_mb(serve.pid(), Resident::Now)?;
     claims(&team, "warm-up", Duration::from_secs(1)).await?;
-    let undisturbed = claims(&team, "undisturbed", LASTS).await?;
-    let attack = Attack::start(serve.api().base(), FLOODING)?;
-    let disturbed = claims(&team, "disturbed", LASTS).await?;
-    let attacked = attack.end()?;
+    let (mut undisturbed, mut disturbed) = (Samples::default(), Samples::default());
+    let mut attacked = Vec::new();
+    for turn in 0..TURNS {
+        undisturbed.extend(claims(&team, &format!("undisturbed-{turn}"), LASTS).await?);
+        let attack = Attack::start(serve.api().base(), FLOODING)?;
+        disturbed.extend(claims(&team, &format!("disturbed-{turn}"), LASTS).await?);
+        attacked.push(attack.end()?);
+    }
     let heard = heartbeats.end().await?;
 
     report(&json!({
@@ -55,7 +64,7 @@ pub(crate) async fn run() -> Result<()> {
         "slow_bodies": SLOW_BODIES,
         "stream_connections": STREAM_CONNECTIONS,
         "flooders": FLOODERS,
-        "attack": attacked,
+        "attacks": attacked,
         "claims": disturbed.len(),
         "p50_ms": ms(disturbed.p50()),
         "p99_ms": ms(disturbed.percentile(0.99)),

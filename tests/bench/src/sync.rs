@@ -76,7 +76,7 @@ async fn syncs(api: Api, runners: Vec<RunnerId>) -> Result<Samples> {
     for runner in &runners {
         let agent = api.as_who(Some(&token(runner)));
         let report = json!({
-            "runner": runner, "epoch": 1, "boot_id": BOOT_ID, "agent_version": "bench",
+            "runner": runner, "epoch": 1, "boot_id": BOOT_ID, "protocol": 3, "agent_version": "bench",
             "registered": null, "results": [], "wait_ms": 0,
         });
         let watch = Stopwatch::start();

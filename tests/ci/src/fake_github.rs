@@ -1,6 +1,10 @@
 //! The part of GitHub's API that runners need, over real HTTP on loopback: it checks the App's signature, gives out tokens, hands out
-//! configurations, lists and forgets runners. Tests can have it answer otherwise for once. What a request must look like is not judged
+//! configurations, lists and forgets runners, and tells of jobs. Tests can have it answer otherwise for once. What a request must look like is not judged
 //! here: GitHub's own description does that.
+
+mod jobs;
+
+pub use jobs::{RunJob, Workflows};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -41,6 +45,7 @@ pub struct State {
     /// How many runners it has ever listed.
     pub made: u64,
     pub tricks: VecDeque<(String, Trick)>,
+    pub workflows: Workflows,
     /// Remaining calls, and when they are full again.
     pub limit: Option<(u64, u64)>,
 }
@@ -139,6 +144,9 @@ impl State {
         }
         if bearer != TOKEN && !self.tokens.iter().any(|token| token == bearer) {
             return bad();
+        }
+        if let Some(reply) = self.workflows.answer(path, seen) {
+            return reply;
         }
         let Some((scope, rest)) = path.split_once("/actions/runners").filter(|(scope, _)| is_scope(scope))
         else {

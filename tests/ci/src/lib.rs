@@ -9,7 +9,7 @@ use motorpool_domain::Label;
 use motorpool_domain::ci::{CiBinding, CiSystem};
 use serde_json::Value;
 
-/// The address of a server that `cargo xtask` started.
+/// The address of a server that `cargo xtask` started, or the path of what it installed.
 pub fn server(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!(

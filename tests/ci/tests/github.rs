@@ -3,8 +3,8 @@
 use motorpool_ci::{Credentials, GitHub, GitHubConfig};
 use motorpool_ci_tests::fake_github::PKCS8;
 use motorpool_ci_tests::{ask, binding, label, order, server};
-use motorpool_control::ports::ci::{Ci, CiError};
-use motorpool_domain::ci::CiSystem;
+use motorpool_control::ports::ci::{Ci, CiError, CiJob};
+use motorpool_domain::ci::{CiSystem, JobStatus};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -42,6 +42,28 @@ async fn every_request_fits_githubs_description() {
         assert!(!listed.is_empty(), "{scope}: the description's own example has runners");
         client.remove(&binding.scope, &registered.id).await.expect(scope);
     }
+}
+
+#[tokio::test]
+async fn every_request_about_a_job_fits_githubs_description() {
+    for client in [app(), token()] {
+        for attempt in [None, Some(1)] {
+            let job = CiJob {
+                scope: "octo-org".to_owned(),
+                project: Some("octo-org/octo-repo".to_owned()),
+                id: "29679449".to_owned(),
+                attempt,
+                runner: Some("my runner".to_owned()),
+            };
+            let status = client.job_status(&job).await.expect("a job");
+            assert_eq!(status, JobStatus::Success, "the description's own example was such a job");
+        }
+    }
+    // What is asked where a run is not shown, which the server over the description never has.
+    let repository = ask("GET", format!("{}/repos/octo-org/octo-repo", server(API)), &[], None).await;
+    assert_eq!(repository.status, 200, "{}", repository.said);
+    let attempt = format!("{}/repos/octo-org/octo-repo/actions/runs/1/attempts/first/jobs", server(API));
+    assert_eq!(ask("GET", attempt, &[], None).await.status, 422);
 }
 
 /// Without this, the test above would show nothing.

@@ -3,15 +3,16 @@
 
 use motorpool_ci::{GitLab, GitLabConfig};
 use motorpool_ci_tests::{ask, binding, label, order, server};
-use motorpool_control::ports::ci::Ci;
-use motorpool_domain::ci::CiSystem;
+use motorpool_control::ports::ci::{Ci, CiJob, Paused};
+use motorpool_domain::ci::{CiSystem, JobStatus};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
 const API: &str = "MOTORPOOL_GITLAB_API";
 
 fn client() -> GitLab {
-    let config = GitLabConfig { url: server(API), token: "glpat-example".into(), plain_http: false };
+    let config =
+        GitLabConfig { url: server(API), token: "glpat-example".into(), read_token: None, plain_http: false };
     GitLab::new(config).expect("a client")
 }
 
@@ -25,8 +26,24 @@ async fn every_request_fits_gitlabs_description() {
         assert!(registered.secret.expose_secret().starts_with("glrt-"), "{scope}");
         let listed = client.list(&binding.scope, "mp-").await.expect(scope);
         assert!(listed.iter().any(|runner| runner.busy), "{scope}: the description's own example is at work");
+        let paused = client.pause(&binding.scope, &registered.id).await.expect(scope);
+        assert_eq!(
+            paused,
+            Paused::Acknowledged { busy: true },
+            "{scope}: the description's own example has a job"
+        );
+        client.unpause(&binding.scope, &registered.id).await.expect(scope);
         client.remove(&binding.scope, &registered.id).await.expect(scope);
     }
+    let job = |project: Option<&str>| CiJob {
+        scope: "groups/7".to_owned(),
+        project: project.map(str::to_owned),
+        id: "88".to_owned(),
+        attempt: None,
+        runner: Some("8".to_owned()),
+    };
+    assert_eq!(client.job_status(&job(Some("7"))).await.expect("a job"), JobStatus::Success);
+    assert_eq!(client.job_status(&job(None)).await.expect("a job"), JobStatus::Running);
 }
 
 /// Without this, the test above would show nothing.
@@ -50,7 +67,30 @@ async fn a_request_that_does_not_fit_is_rejected() {
         let answered = ask("POST", create.clone(), &token, Some(bad)).await;
         assert!((400..=422).contains(&answered.status), "{field}: {} {}", answered.status, answered.said);
     }
-    for path in ["groups/my-group/runners", "groups/7/runners?type=shared", "runners/all?per_page=1000"] {
+    let update = format!("{}/api/v4/runners/8", server(API));
+    assert_eq!(ask("PUT", update.clone(), &token, Some(json!({"paused": true}))).await.status, 200);
+    for bad in [
+        json!({}),
+        json!({"paused": "yes"}),
+        json!({"paused": true, "active": false}),
+        json!({"online": true}),
+    ] {
+        let answered = ask("PUT", update.clone(), &token, Some(bad.clone())).await;
+        assert!((400..=422).contains(&answered.status), "{bad}: {} {}", answered.status, answered.said);
+    }
+    assert_eq!(
+        ask("GET", format!("{}/api/v4/jobs/88", server(API)), &token, None).await.status,
+        404,
+        "no job is found by its id alone"
+    );
+    for path in [
+        "groups/my-group/runners",
+        "groups/7/runners?type=shared",
+        "runners/all?per_page=1000",
+        "runners/8/jobs?status=busy",
+        "runners/8/jobs?order_by=name",
+        "projects/7/jobs/last",
+    ] {
         let answered = ask("GET", format!("{}/api/v4/{path}", server(API)), &token, None).await;
         assert!((400..=422).contains(&answered.status), "{path}: {} {}", answered.status, answered.said);
     }

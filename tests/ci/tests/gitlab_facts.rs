@@ -9,6 +9,7 @@ use yaml_rust2::{Yaml, YamlLoader};
 const OURS: &str = include_str!("../gitlab.openapi.yaml");
 
 /// GitLab 19.5, doc/api/openapi/openapi_v3.yaml at 045bf8777ea893e770b49d420febaeb7bf89e24a.
+/// Of a job, and of a runner in detail, what we read.
 const THEIRS: &str = "
 POST /api/v4/user/runners
     body runner_type: string, required, of instance_type group_type project_type
@@ -54,6 +55,49 @@ GET /api/v4/projects/{id}/runners
     400
     403
     404
+PUT /api/v4/runners/{id}
+    path id: integer, required
+    body description: string
+    body active: boolean
+    body paused: boolean
+    body tag_list: array of string
+    body run_untagged: boolean
+    body locked: boolean
+    body access_level: string, of not_protected ref_protected
+    body maximum_timeout: integer
+    body maintenance_note: string
+    200 object
+    200 RUNNER
+    400
+    401
+    403
+    404
+GET /api/v4/runners/{id}/jobs
+    path id: integer, required
+    query system_id: string
+    query status: string, of created waiting_for_resource preparing waiting_for_callback pending running success failed canceling canceled skipped manual scheduled
+    query order_by: string, of id
+    query sort: string, of asc desc
+    query cursor: string
+    query page: integer
+    query per_page: integer
+    200 object
+    200 id: integer int64
+    200 status: string
+    400
+    401
+    403
+    404
+GET /api/v4/projects/{id}/jobs/{job_id}
+    path id: string or integer, required
+    path job_id: integer, required
+    200 object
+    200 id: integer int64
+    200 status: string
+    400
+    401
+    403
+    404
 DELETE /api/v4/runners/{id}
     path id: integer, required
     200 object
@@ -94,7 +138,7 @@ const FILTERS: [&str; 7] = [
 ];
 
 /// Where ours is otherwise: in which operation, what it has instead of what, and why.
-const OTHERWISE: [(&str, Option<&str>, &str, &str); 11] = [
+const OTHERWISE: [(&str, Option<&str>, &str, &str); 13] = [
     (
         "POST /api/v4/user/runners",
         Some("201 id: string"),
@@ -114,6 +158,13 @@ const OTHERWISE: [(&str, Option<&str>, &str, &str); 11] = [
         Some("path id: string or integer, required"),
         NUMBER,
         "our scopes are numbers",
+    ),
+    ("GET /api/v4/runners/{id}/jobs", Some("200 object"), "200 array of object", A_PAGE),
+    (
+        "GET /api/v4/projects/{id}/jobs/{job_id}",
+        Some("path id: string or integer, required"),
+        NUMBER,
+        "a hook knows its project's number",
     ),
     ("DELETE /api/v4/runners/{id}", None, "204", "the source answers so, without the runner"),
 ];
@@ -202,7 +253,8 @@ impl Description {
     /// Of variants together. What each that knows it requires is required.
     fn body(&self, schema: &Value) -> Vec<String> {
         let mut fields: BTreeMap<&str, (Value, bool)> = BTreeMap::new();
-        for variant in elements(&schema["oneOf"]).map(|variant| self.resolved(variant)) {
+        let alone = (!schema.is_null() && schema["oneOf"].is_null()).then_some(schema);
+        for variant in elements(&schema["oneOf"]).chain(alone).map(|variant| self.resolved(variant)) {
             for (name, schema) in variant["properties"].as_object().expect("properties") {
                 let required = elements(&variant["required"]).any(|required| required == name.as_str());
                 match fields.get_mut(name.as_str()) {

@@ -117,6 +117,7 @@ impl<G: Ground> Stage<G> {
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             entropy: Arc::clone(&self.entropy),
             doorbell: Arc::new(NoDoorbell),
+            alerts: None,
             secret: self.ec2.secret(),
             settings: Settings {
                 refresh: TICK,

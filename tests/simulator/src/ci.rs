@@ -9,9 +9,9 @@ use super::planes::installation;
 use super::weather::Wind;
 use async_trait::async_trait;
 use motorpool_control::ports::ci::{
-    Ci, CiError, CiTrouble, ListedRunner, Rate, Registered, RegistrationOrder,
+    Ci, CiError, CiJob, CiTrouble, ListedRunner, Paused, Rate, Registered, RegistrationOrder,
 };
-use motorpool_domain::ci::named;
+use motorpool_domain::ci::{JobStatus, named};
 use motorpool_domain::{Epoch, Label, RunnerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -128,6 +128,23 @@ impl Ci for SimCi {
         Ok(there
             .map(|(id, entry)| ListedRunner { id: id.clone(), name: entry.name.clone(), busy: false })
             .collect())
+    }
+
+    /// It gives a registered runner its one job, and forgets both after that: what is still listed runs.
+    async fn job_status(&self, job: &CiJob) -> Result<JobStatus, CiError> {
+        self.arrives("look up a job").await?;
+        let is_its = |entry: &Entry| job.runner.as_deref() == Some(entry.name.as_str());
+        let runs = self.ground.ci().listed().any(|entry| entry.scope == job.scope && is_its(entry));
+        Ok(if runs { JobStatus::Running } else { JobStatus::Unknown })
+    }
+
+    /// As with GitHub, the agent does it.
+    async fn pause(&self, _scope: &str, _runner_id: &str) -> Result<Paused, CiError> {
+        Ok(Paused::ByAgent)
+    }
+
+    async fn unpause(&self, _scope: &str, _runner_id: &str) -> Result<(), CiError> {
+        Ok(())
     }
 
     fn rate(&self) -> Option<Rate> {

@@ -101,6 +101,10 @@ impl Operator {
                     instance_type: None,
                     cpu: None,
                     memory_mb: None,
+                    cleanup_cmd: None,
+                    reset_cmd: None,
+                    readiness_cmd: None,
+                    ci_runner: None,
                 };
                 calls.push((Caller::Operator(id.clone()), Call::Register(request)));
             }

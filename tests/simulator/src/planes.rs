@@ -59,6 +59,7 @@ impl Common {
             clock: Arc::new(PlaneClock { ground: Arc::clone(&self.ground), plane }),
             entropy: Arc::new(SeededEntropy::new(seed)),
             doorbell: Arc::new(NoDoorbell),
+            alerts: None,
             secret: secret(),
             settings: Settings {
                 refresh: self.refresh,

@@ -102,7 +102,7 @@ impl FakeAgent {
             "runner": self.runner,
             "epoch": self.epoch,
             "boot_id": self.boot_id,
-            "agent_version": "fake",
+            "protocol": 3, "agent_version": "fake",
             "registered": self.registered,
             "results": self.results,
             "session": self.session,

@@ -84,7 +84,10 @@ impl PlayedAgent {
         match &task.kind {
             TaskKind::Register { label, .. } => self.registered = Some(label.clone()),
             TaskKind::Deregister { .. } => self.registered = None,
-            TaskKind::Prepare { .. } | TaskKind::Cleanup { .. } => {}
+            TaskKind::Prepare { .. }
+            | TaskKind::Cleanup { .. }
+            | TaskKind::Reset { .. }
+            | TaskKind::Readiness { .. } => {}
         }
         self.results.push(TaskResult { task: task.id.clone(), outcome: TaskOutcome::Done });
     }

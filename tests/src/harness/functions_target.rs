@@ -60,7 +60,7 @@ impl SharedLedger {
     }
 }
 
-/// All five functions on one ledger.
+/// All functions on one ledger.
 #[derive(Debug)]
 pub struct Functions {
     deployed: BTreeMap<Function, Deployed>,

@@ -187,6 +187,7 @@ fn parts(
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         entropy: Arc::new(SeededEntropy::new(seed)),
         doorbell: Arc::new(NoDoorbell),
+        alerts: None,
         secret: ServerSecret::new(b"for tests"),
         settings: Settings {
             refresh: Duration::from_secs(30),

@@ -109,6 +109,9 @@ impl OwnMachine {
                 fs::set_permissions(at(file), Permissions::from_mode(0o600))?;
             }
         }
+        // As the units have it made: RuntimeDirectory.
+        fs::create_dir_all(at("/run/motorpool"))?;
+        fs::set_permissions(at("/run/motorpool"), Permissions::from_mode(0o755))?;
         let log = fs::File::create(at("agent.log"))?;
         let mut command = Command::new("setpriv");
         command.args([bounding, "--inh-caps=-all", "--no-new-privs", "--", "/bin/sh", "-c"]);

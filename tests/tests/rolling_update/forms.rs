@@ -6,6 +6,7 @@ use crate::{messages, records};
 use anyhow::{Context, Result, ensure};
 use motorpool_control::ports::ledger::{Children, Ledger, Order};
 use motorpool_control::store::Store;
+use motorpool_domain::alert::Alert;
 use motorpool_domain::claim::{Claim, ClaimName};
 use motorpool_domain::pool::{Pool, PoolRecord, PoolShortage, Rules};
 use motorpool_domain::record::{Key, Record};
@@ -91,27 +92,10 @@ fn an_older_record_is_the_same_record_without_what_came_later() -> Result<()> {
 #[test]
 fn an_older_message_is_the_same_message_without_what_came_later() -> Result<()> {
     let request: SyncRequest = message("agent/older/sync_request")?;
-    let bare = SyncRequest {
-        protocol: Protocol(Protocol::OURS.0 - 1),
-        registered: None,
-        busy: None,
-        results: Vec::new(),
-        notice: None,
-        program_version: None,
-        session: None,
-        next_token_sha256: None,
-        wait_ms: 0,
-        ..messages::sync_request()
-    };
+    let bare = SyncRequest { protocol: Protocol(Protocol::OURS.0 - 1), ..messages::sync_request() };
     ensure!(request == bare, "{request:?}");
     let answer: SyncAnswer = message("agent/older/sync_answer")?;
-    let bare = SyncAnswer {
-        protocol: Protocol(Protocol::OURS.0 - 1),
-        task: Some(messages::register(None)),
-        token_due: false,
-        token_taken: false,
-        ..messages::sync_answer()
-    };
+    let bare = SyncAnswer { protocol: Protocol(Protocol::OURS.0 - 1), ..messages::sync_answer() };
     ensure!(answer == bare, "{answer:?}");
     means("agent/older/bootstrap_request", &messages::bootstrap_request())?;
     means("agent/older/bootstrap_answer", &messages::bootstrap_answer())?;
@@ -147,7 +131,8 @@ fn a_newer_record_is_of_the_next_schema_and_would_lose_a_field() -> Result<()> {
     newer::<ClaimName>("claim_name")?;
     newer::<PoolRecord>("pool")?;
     newer::<PoolShortage>("shortage")?;
-    newer::<RefreshMemory>("refresh_memory")
+    newer::<RefreshMemory>("refresh_memory")?;
+    newer::<Alert>("alert")
 }
 
 /// The verbs alone know how an entry is kept.

@@ -7,6 +7,7 @@ use crate::shared::{LeftAlone, on_each_ledger, only_runner, ready, release};
 use anyhow::{Result, ensure};
 use motorpool_control::ports::tx::Row;
 use motorpool_control::{Caller, Page};
+use motorpool_domain::alert::Alert;
 use motorpool_domain::claim::{Claim, ClaimName};
 use motorpool_domain::pool::{PoolRecord, PoolShortage};
 use motorpool_domain::record::{Key, Kind, Path, Place, Version, padded};
@@ -74,6 +75,7 @@ fn of_a_newer_version() -> Result<Vec<Row>> {
         Kept::read("newer/pool")?.row::<PoolRecord>()?,
         Kept::read("newer/shortage")?.row::<PoolShortage>()?,
         Kept::read("newer/refresh_memory")?.row::<RefreshMemory>()?,
+        Kept::read("newer/alert")?.row::<Alert>()?,
         Row {
             path: Path::child(Key::from(&pool()?), format!("log#{at}#0000000000.0000000009")),
             version: Version::default(),

@@ -9,7 +9,7 @@ use motorpool_wire::agent::{
     BootstrapAnswer, BootstrapRequest, Protocol, RegistrationAnswer, RegistrationRequest, SyncAnswer,
     SyncRequest, TaskKind, TaskOrder,
 };
-use motorpool_wire::queue::IdleNotice;
+use motorpool_wire::queue::{FinalizeNotice, IdleNotice};
 use serde_json::{Value, to_value};
 
 /// Each message of this version, by its fixture.
@@ -23,6 +23,7 @@ pub(crate) fn all() -> Result<Vec<(&'static str, Value)>> {
         ("agent/registration_request", to_value(registration_request())?),
         ("agent/registration_answer", to_value(registration_answer())?),
         ("queue/idle_notice", to_value(idle_notice())?),
+        ("queue/finalize_notice", to_value(FinalizeNotice { runner: id("r-abc-1"), epoch: Epoch(3) })?),
     ])
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn sync_answer() -> SyncAnswer {
 }
 
 /// One of each kind.
-fn task_orders() -> [TaskOrder; 4] {
+fn task_orders() -> [TaskOrder; 6] {
     let script = |name: &str| Some(name.to_owned());
     let deregister = TaskKind::Deregister { label: id("motorpool-c-abc"), script: script("deregister") };
     [
@@ -87,6 +88,8 @@ fn task_orders() -> [TaskOrder; 4] {
         register(Some(CiSystem::GitHub)),
         order("1-deregister-1", deregister),
         order("2-cleanup-1", TaskKind::Cleanup { script: script("cleanup") }),
+        order("2-reset-1", TaskKind::Reset { script: "reset".to_owned() }),
+        order("2-readiness-1", TaskKind::Readiness { script: "readiness".to_owned() }),
     ]
 }
 

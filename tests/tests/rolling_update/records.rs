@@ -3,15 +3,20 @@
 
 use anyhow::Result;
 use motorpool_control::ports::tx::Row;
+use motorpool_domain::alert::{Alert, AlertState, Incident, Told};
+use motorpool_domain::checkpoint::{Checkpoint, CheckpointState, FinalizeSource, Finalized, JobOutcome};
 use motorpool_domain::ci::{CiBinding, CiSystem, Registration};
 use motorpool_domain::claim::{Ask, Claim, ClaimKey, ClaimName, ClaimState, Member};
+use motorpool_domain::delivery::Delivery;
 use motorpool_domain::ladder::{AskedBy, CapacityOption, Lacking, LaunchCall, Price, Shortage};
 use motorpool_domain::pool::{
-    Architecture, BackendKind, Clean, Commands, Dispatch, Download, Ec2Rules, Limits, Pool, PoolRecord,
-    PoolShortage, Rules, Source,
+    Architecture, BackendKind, CheckpointRules, Clean, Commands, Dispatch, Download, Ec2Rules, Limits, Pool,
+    PoolRecord, PoolShortage, Rules, Source,
 };
 use motorpool_domain::refresh::RefreshMemory;
-use motorpool_domain::runner::{CleanProof, Credential, Hold, Holder, ProofKind, Runner, RunnerState};
+use motorpool_domain::runner::{
+    CleanProof, CleanStep, Credential, Hold, Holder, OwnCommands, ProofKind, Runner, RunnerState, Wear,
+};
 use motorpool_domain::spec::{Offer, Spec, TypeGlobs, Usage, Want};
 use motorpool_domain::{Actor, AuditEntry, Epoch, Threshold, Timestamp};
 use std::collections::BTreeMap;
@@ -31,17 +36,38 @@ pub(crate) fn all() -> Result<Vec<(&'static str, Row)>> {
         ("runner_quarantined", Row::of(&runner(quarantined()))?),
         ("runner_terminating", Row::of(&runner(terminating()))?),
         ("runner_terminated", Row::of(&runner(terminated()))?),
+        ("runner_of_a_checkpoint", Row::of(&of_a_checkpoint())?),
+        ("runner_held_by_a_checkpoint", Row::of(&held_by_a_checkpoint())?),
+        ("checkpoint_created", Row::of(&checkpoint(CheckpointState::Created))?),
+        ("checkpoint_queued", Row::of(&checkpoint(CheckpointState::FinalizeQueued))?),
+        ("checkpoint_reset", Row::of(&checkpoint(CheckpointState::Reset { at: at(1), why: why() }))?),
+        ("checkpoint_deleted", Row::of(&checkpoint(CheckpointState::Deleted { at: at(1), why: why() }))?),
+        ("checkpoint_forgotten", Row::of(&checkpoint(CheckpointState::GcReset { at: at(1), why: why() }))?),
         ("claim_pending", Row::of(&claim(ClaimState::Pending))?),
         ("claim_ready", Row::of(&claim(ready()))?),
         ("claim_released", Row::of(&claim(released()))?),
         ("claim_failed", Row::of(&claim(failed()))?),
         ("claim_name", Row::of(&claim_name())?),
         ("pool", Row::of(&PoolRecord { pool: pool(), rev: 0, used: 0 })?),
+        ("pool_of_hooks", Row::of(&PoolRecord { pool: pool_of_hooks(), rev: 0, used: 0 })?),
         ("shortage_rung", Row::of(&shortage(Lacking::rung(&rung())))?),
         ("shortage_zone", Row::of(&shortage(Lacking::Zone { zone: zone() }))?),
         ("shortage_usage", Row::of(&shortage(Lacking::Usage { usage: Usage::Spot }))?),
         ("refresh_memory", Row::of(&refresh_memory())?),
+        (
+            "alert_open",
+            Row::of(&alert(AlertState::Open { since: opened(), look_at: at(1_700_000_200_000) }))?,
+        ),
+        (
+            "alert_over",
+            Row::of(&alert(AlertState::Over { opened_at: opened(), since: at(1_699_999_950_000) }))?,
+        ),
+        ("delivery", Row::of(&delivery())?),
     ])
+}
+
+fn why() -> String {
+    "its machine is clean".to_owned()
 }
 
 pub(crate) fn id<T: FromStr<Err: Debug>>(text: &str) -> T {
@@ -88,10 +114,94 @@ pub(crate) fn runner(state: RunnerState) -> Runner {
         // As with `named`: a registration may be handed out once more, in that epoch.
         handed_out: None,
         program: Some("2.329.0".to_owned()),
+        // What only a record of the second schema has: see `of_a_checkpoint`.
+        checkpoint: None,
+        paused_at: None,
+        cools_until: None,
+        wear: None,
+        commands: OwnCommands::default(),
+        ci_runner: None,
         // Beside the document, and in none of the fixtures.
         seen_at: None,
         announced_at: None,
     }
+}
+
+/// One of a pool whose CI system hands out work by itself, with all that the second schema has.
+fn of_a_checkpoint() -> Runner {
+    let command = |name: &str| Some(name.to_owned());
+    Runner {
+        kept: true,
+        proof: Some(CleanProof {
+            how: ProofKind::Reset,
+            at: at(1_699_999_800_000),
+            task: Some(id("2-reset-1")),
+        }),
+        checkpoint: Some(id("job-12345-1699999900-a1b2c3d4")),
+        paused_at: Some(at(1_699_999_901_000)),
+        cools_until: Some(at(1_699_999_902_000)),
+        wear: Some(Wear { jobs: 3, since: at(1_699_999_000_000) }),
+        commands: OwnCommands {
+            cleanup: command("cleanup"),
+            reset: command("reset"),
+            readiness: command("readiness"),
+        },
+        ci_runner: Some("17".to_owned()),
+        ..runner(RunnerState::Resetting {
+            attempt: 1,
+            not_before: at(1_699_999_950_000),
+            why: "its holder gave it back".to_owned(),
+            step: Some(CleanStep::Reset),
+        })
+    }
+}
+
+fn held_by_a_checkpoint() -> Runner {
+    let holder = Holder::Checkpoint(id("job-12345-1699999900-a1b2c3d4"));
+    let hold = Hold { holder, warm: true, max_runtime: Duration::from_secs(1_800) };
+    let checkpoint = Some(id("job-12345-1699999900-a1b2c3d4"));
+    Runner { checkpoint, ..runner(RunnerState::Running { hold, leaving: false }) }
+}
+
+pub(crate) fn checkpoint(state: CheckpointState) -> Checkpoint {
+    Checkpoint {
+        name: id("job-12345-1699999900-a1b2c3d4"),
+        runner: id("r-abc-1"),
+        pool: id("small"),
+        epoch: Epoch(3),
+        job: id("12345"),
+        project: Some("group/project".to_owned()),
+        attempt: Some(2),
+        caller: Some("mac-01".to_owned()),
+        rev: 2,
+        state,
+        created_at: at(1_699_999_900_000),
+        look_at: at(1_699_999_950_000),
+        finalized: Some(Finalized {
+            status: JobOutcome::Failure,
+            source: FinalizeSource::Webhook,
+            at: at(1_699_999_940_000),
+        }),
+    }
+}
+
+fn pool_of_hooks() -> Pool {
+    let rules = rules();
+    let command = |name: &str| Some(name.to_owned());
+    let commands =
+        Commands { reset: command("reset"), readiness: command("readiness"), ..rules.commands.clone() };
+    let (backend, dispatch, clean) = (BackendKind::BareMetal, Dispatch::Hook, Clean::Reset);
+    let checkpoints = CheckpointRules {
+        lasts: Duration::from_secs(1_801),
+        poll: Duration::from_secs(21),
+        poll_after: Duration::from_secs(121),
+        reset_every_jobs: 51,
+        reset_every: Duration::from_secs(86_401),
+        reset_command: Duration::from_secs(181),
+        readiness: Duration::from_secs(123),
+    };
+    let rules = Rules { backend, dispatch, clean, commands, checkpoints, ec2: None, ..rules };
+    Pool { rules, ..pool() }
 }
 
 /// The state with the most data in it.
@@ -112,7 +222,7 @@ fn created() -> RunnerState {
 
 fn resetting() -> RunnerState {
     let why = "its cleanup failed".to_owned();
-    RunnerState::Resetting { attempt: 2, not_before: at(1_699_999_950_000), why }
+    RunnerState::Resetting { attempt: 2, not_before: at(1_699_999_950_000), why, step: None }
 }
 
 fn quarantined() -> RunnerState {
@@ -209,6 +319,9 @@ fn rules() -> Rules {
             run: Some("run".to_owned()),
             deregister: Some("deregister".to_owned()),
             cleanup: Some("cleanup".to_owned()),
+            // Of the second schema: see `pool_of_hooks`.
+            reset: None,
+            readiness: None,
         },
         ec2: Some(ec2()),
         ci: Some(CiBinding {
@@ -221,6 +334,7 @@ fn rules() -> Rules {
         job_env: BTreeMap::new(),
         trusted: false,
         teams: Vec::new(),
+        checkpoints: CheckpointRules::default(),
     }
 }
 
@@ -249,6 +363,14 @@ fn shortage(of: Lacking) -> PoolShortage {
     PoolShortage { pool: id("small"), shortage: Shortage { of, until: at(1_700_000_100_000), why } }
 }
 
+fn delivery() -> Delivery {
+    Delivery {
+        system: CiSystem::GitHub,
+        id: id("72d3162e-cc78-11e3-81ab-4c9367dc0958"),
+        done_at: at(1_700_000_000_000),
+    }
+}
+
 fn refresh_memory() -> RefreshMemory {
     RefreshMemory {
         last_pass_at: at(1_699_999_970_000),
@@ -257,6 +379,25 @@ fn refresh_memory() -> RefreshMemory {
         // Beside the document.
         rev: 0,
     }
+}
+
+fn alert(state: AlertState) -> Alert {
+    Alert {
+        incident: Incident::RunnerQuarantined { runner: id("r-abc-1") },
+        details: "its cleanup failed three times".to_owned(),
+        state,
+        opening: 2,
+        raised: 3,
+        raised_at: at(1_699_999_940_000),
+        told: Told::Opened,
+        attempts: 1,
+        next_try: at(1_700_000_000_000),
+        rev: 9,
+    }
+}
+
+fn opened() -> Timestamp {
+    at(1_699_999_900_000)
 }
 
 pub(crate) fn log_entry() -> AuditEntry {

@@ -99,7 +99,7 @@ pub(crate) async fn put_back<R: Record>(ledger: &dyn Ledger, record: &R) -> Resu
 fn newer<R: Record>(record: &R) -> Result<Row> {
     let row = Row::of(record)?;
     let mut doc: Value = serde_json::from_str(&row.doc)?;
-    doc["checkpoint"] = json!({"name": "cp-1", "nonce": "7f3a"});
+    doc["lease"] = json!({"run": "run-1", "nonce": "7f3a"});
     Ok(Row { schema: R::SCHEMA + 1, doc: doc.to_string(), ..row })
 }
 

@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::refusal::refusal;
 use super::scope::Scope;
 use super::{Credentials, GITHUB};
+use crate::call::Call;
 use crate::error::{CallError, SetupError};
 use crate::limits::Account;
-use crate::transport::{Call, Pass, Transport, checked_token};
+use crate::transport::{Pass, Transport, checked_token};
 
 /// GitHub's clock may be behind ours.
 const ISSUED_BEFORE: Duration = Duration::from_secs(60);
@@ -62,7 +63,9 @@ impl fmt::Debug for Login {
 impl Login {
     pub(crate) fn new(credentials: Credentials) -> Result<Self, SetupError> {
         Ok(Self(match credentials {
-            Credentials::Token(token) => Kind::Token(checked_token(&GITHUB, &token)?),
+            Credentials::Token(token) => {
+                Kind::Token(checked_token(&token).ok_or(SetupError::Token { vendor: GITHUB.name })?)
+            }
             Credentials::App { app_id, private_key, installation_id } => {
                 let key = EncodingKey::from_rsa_pem(private_key.expose_secret().as_bytes())
                     .map_err(|_| SetupError::Key)?;
@@ -77,7 +80,7 @@ impl Login {
     /// The token to call with in this scope.
     pub(crate) async fn pass(&self, transport: &Transport, scope: &Scope) -> Result<Pass, CallError> {
         match &self.0 {
-            Kind::Token(token) => Ok(Pass { account: Account::Token, token: token.clone() }),
+            Kind::Token(token) => Ok(Pass { account: Account::Token, token: token.clone(), made_from: None }),
             Kind::App(app) => app.pass(transport, scope).await,
         }
     }
@@ -139,7 +142,7 @@ impl App {
         let jwt = self
             .jwt(transport.now())
             .map_err(|_| CallError::failed("sign in as the GitHub App", "the private key does not sign"))?;
-        let app = Pass { account: Account::App, token: jwt };
+        let app = Pass { account: Account::App, token: jwt, made_from: None };
         let installation = match self.installation.or(slot.installation) {
             Some(known) => known,
             None => find_installation(transport, scope, &app).await?,
@@ -155,7 +158,7 @@ impl App {
             return Err(refusal(scope, &answer, &call.attempted));
         }
         let AccessToken { token, expires_at } = answer.read(GITHUB.name, &call.attempted)?;
-        let pass = Pass { account: Account::Installation(installation), token };
+        let pass = Pass { account: Account::Installation(installation), token, made_from: None };
         // From GitHub's clock to ours. A token whose end cannot be read, or is over already, is good for this one call.
         let left = expires_at.parse::<jiff::Timestamp>().ok();
         let left = left.and_then(|end| u64::try_from(end.as_millisecond()).ok()).map(Timestamp::from_millis);

@@ -1,5 +1,7 @@
-//! GitHub: just-in-time configurations for runners, their removal, and the list of them. A configuration is good for one job.
+//! GitHub: just-in-time configurations for runners, their removal, and the list of them. A configuration is good for one job. Jobs are
+//! in `jobs`. GitHub has no call that keeps jobs from a runner.
 
+mod jobs;
 mod login;
 mod refusal;
 mod request;
@@ -10,24 +12,26 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use motorpool_control::ports::ci::{
-    Ci, CiError, CiTrouble, ListedRunner, Rate, Registered, RegistrationOrder,
+    Ci, CiError, CiJob, CiTrouble, ListedRunner, Paused, Rate, Registered, RegistrationOrder,
 };
 use motorpool_control::ports::clock::{Clock, SystemClock};
+use motorpool_domain::ci::JobStatus;
 use reqwest::StatusCode;
 use secrecy::SecretString;
 use serde::Deserialize;
 
+use crate::call::{Call, Response};
 use crate::error::{CallError, SetupError};
 use crate::health::Verb;
 use crate::limits::LimitHeaders;
-use crate::transport::{Call, Response, Transport, Vendor};
+use crate::transport::{Transport, Vendor};
 use login::Login;
 use refusal::refusal;
 use scope::Scope;
 
 pub(crate) static GITHUB: Vendor = Vendor {
     name: "GitHub",
-    limit: LimitHeaders { remaining: "x-ratelimit-remaining", reset: "x-ratelimit-reset" },
+    limit: Some(LimitHeaders { remaining: "x-ratelimit-remaining", reset: "x-ratelimit-reset" }),
     token_header: "authorization",
     token_prefix: "Bearer ",
     headers: &[
@@ -233,6 +237,19 @@ impl Ci for GitHub {
             self.find(&scope, None, |runner| runner.name.starts_with(prefix)).await
         };
         self.transport.noted(scope, Verb::List, listing.await)
+    }
+
+    async fn job_status(&self, job: &CiJob) -> Result<JobStatus, CiError> {
+        self.transport.noted(&job.scope, Verb::JobStatus, self.status_of(job).await)
+    }
+
+    /// The API of runners has calls to list, register and remove them, and none that keeps a runner from jobs.
+    async fn pause(&self, _scope: &str, _runner_id: &str) -> Result<Paused, CiError> {
+        Ok(Paused::ByAgent)
+    }
+
+    async fn unpause(&self, _scope: &str, _runner_id: &str) -> Result<(), CiError> {
+        Ok(())
     }
 
     fn rate(&self) -> Option<Rate> {

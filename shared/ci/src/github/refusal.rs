@@ -4,8 +4,8 @@ use reqwest::StatusCode;
 
 use super::GITHUB;
 use super::scope::Scope;
+use crate::call::Response;
 use crate::error::CallError;
-use crate::transport::Response;
 
 pub(crate) fn refusal(scope: &Scope, answer: &Response, attempted: &str) -> CallError {
     let what_to_do = match answer.status {

@@ -57,7 +57,7 @@ impl Scope {
         }
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         match self {
             Self::Organisation(org) => format!("orgs/{org}"),
             Self::Repository { owner, name } => format!("repos/{owner}/{name}"),

@@ -8,10 +8,15 @@
 )]
 
 mod clients;
+mod contract;
 mod fake_gitlab;
+mod fake_jenkins;
 mod github;
 mod github_login;
 mod gitlab;
 mod health;
+mod jenkins;
+mod jobs;
 mod limits;
 mod secrets;
+mod stages;

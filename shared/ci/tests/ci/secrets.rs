@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use motorpool_ci::{Credentials, GitHubConfig, GitLabConfig};
 use motorpool_ci_tests::fake_github::{self, CANARY, FakeGitHub, PKCS1, Trick, said};
 use motorpool_ci_tests::server::Reply;
@@ -15,6 +17,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::clients::{self, Clients};
 use crate::fake_gitlab::{self, FakeGitLab};
+use crate::fake_jenkins::{self, FakeJenkins};
 
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
@@ -92,7 +95,12 @@ async fn refuse_17_no_secret_in_logs_debug_or_errors() {
     let gitlab = FakeGitLab::start().await;
     let (client, binding) = (gitlab.client(), fake_gitlab::binding("groups/7"));
     let token = fake_gitlab::TOKEN;
-    let config = GitLabConfig { url: gitlab.server.url.clone(), token: token.into(), plain_http: false };
+    let config = GitLabConfig {
+        url: gitlab.server.url.clone(),
+        token: token.into(),
+        read_token: Some(fake_gitlab::READ_TOKEN.into()),
+        plain_http: false,
+    };
     let registered = client.register(&order(&binding, "mp-1", &label)).await.unwrap();
     writeln!(text, "{config:?} {client:?} {registered:?}").unwrap();
     for reply in [
@@ -104,12 +112,41 @@ async fn refuse_17_no_secret_in_logs_debug_or_errors() {
         say(&mut text, &client.register(&order(&binding, "mp-2", &label)).await.unwrap_err());
     }
 
+    let jenkins = FakeJenkins::start().await;
+    jenkins.has_node("mac-01");
+    let basic = STANDARD.encode(format!("{}:{}", fake_jenkins::USER, fake_jenkins::TOKEN));
+    let client = jenkins.client_of_two();
+    client.pause("instance", "mac-01").await.unwrap();
+    writeln!(text, "{client:?}").unwrap();
+    for sent_back in [fake_jenkins::TOKEN, &basic] {
+        for status in [401, 403, 418, 500] {
+            // Twice, as it may be repeated.
+            for _ in 0..2 {
+                jenkins.trick("/changeOfflineCause", said(status, sent_back));
+            }
+            say(&mut text, &client.pause("instance", "mac-01").await.unwrap_err());
+            jenkins.state().tricks.clear();
+        }
+    }
+
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains("the CI system answered"), "the log was seen");
     assert!(text.contains("mp-2"), "the errors were seen");
     let key_lines = PKCS1.lines().filter(|line| !line.starts_with('-'));
     let canaries = fake_github::traces_of_canary();
-    let secrets = [fake_github::TOKEN, fake_gitlab::TOKEN, fake_gitlab::RUNNER_TOKEN, "ghs_canary", "eyJ"];
+    let unpause = STANDARD.encode(format!("{}:{}", fake_jenkins::UNPAUSER, fake_jenkins::UNPAUSE_TOKEN));
+    let secrets = [
+        fake_github::TOKEN,
+        fake_gitlab::TOKEN,
+        fake_gitlab::READ_TOKEN,
+        fake_gitlab::RUNNER_TOKEN,
+        fake_jenkins::TOKEN,
+        fake_jenkins::UNPAUSE_TOKEN,
+        &basic,
+        &unpause,
+        "ghs_canary",
+        "eyJ",
+    ];
     for secret in secrets.into_iter().chain(canaries.iter().map(String::as_str)).chain(key_lines) {
         for (place, found) in [("the log", &logged), ("an error or Debug", &text)] {
             let at = found.lines().find(|line| line.contains(secret));

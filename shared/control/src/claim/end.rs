@@ -70,9 +70,7 @@ impl Control {
         let after = ended.settled_at_once();
         let writes: Vec<RunnerWrite<'_>> = released
             .iter()
-            .map(|(_, before, change, entry)| {
-                RunnerWrite::of(before, &change.after, &pool.rules.limits, entry)
-            })
+            .map(|(_, before, change, entry)| RunnerWrite::of(before, &change.after, &pool.rules, entry))
             .collect();
         let claim = ClaimWrite { before: &seen.claim, after: &after, entry };
         match self.store.release(claim, &writes).await? {

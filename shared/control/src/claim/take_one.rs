@@ -36,7 +36,7 @@ impl Control {
         };
         let why = format!("{} {was} and fits", runner.id);
         let claim_entry = AuditEntry::of_claim(now, who(), what, claim, &gained, why);
-        let write = RunnerWrite::of(runner, &taken, &pool.rules.limits, &runner_entry);
+        let write = RunnerWrite::of(runner, &taken, &pool.rules, &runner_entry);
         let outcome = self.store.take_idle(draft.gain(&gained, &claim_entry), write).await?;
         if outcome == Taken::Done {
             tracing::debug!(claim = %claim.id, runner = %runner.id, pool = %pool.name, warm, "a claim took a runner");

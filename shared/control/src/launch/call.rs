@@ -7,6 +7,7 @@ use crate::error::{Refused, chain};
 use crate::ports::backend::{LaunchError, LaunchOrder, Machine, Ordered};
 use crate::runner::ABREAST;
 use futures_util::StreamExt;
+use motorpool_domain::alert::Incident;
 use motorpool_domain::ladder::{Lacking, Shortage};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, RunnerEvent, call_of, is_unlaunched};
@@ -69,6 +70,7 @@ impl Control {
             }
             Err(LaunchError::Refused(why)) => {
                 tracing::warn!(target: "alert", pool = %pool.name, launch = %first.launch, why, "the provider refused a launch");
+                self.raise(Incident::LaunchRefused { pool: pool.name.clone() }, &why, now).await;
                 self.give_up(pool, runners, &why).await?;
                 Ok(Called::Over(Launched::Short(Waits::new(
                     why,

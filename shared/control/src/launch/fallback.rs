@@ -157,9 +157,7 @@ impl Control {
             .iter()
             .zip(&afters)
             .zip(&entries)
-            .map(|((before, Change { after, .. }), entry)| {
-                RunnerWrite::of(before, after, &pool.rules.limits, entry)
-            })
+            .map(|((before, Change { after, .. }), entry)| RunnerWrite::of(before, after, &pool.rules, entry))
             .collect();
         match self.store.write_runners(&writes).await? {
             AllWritten::Done => Ok(Some(afters.into_iter().map(|change| change.after).collect())),

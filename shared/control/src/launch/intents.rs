@@ -51,7 +51,7 @@ impl Control {
             max: pool.rules.max,
             only_if_used,
             runners: &runners,
-            look_at: runners.first().and_then(|runner| next_look(runner, &pool.rules.limits, entry.at)),
+            look_at: runners.first().and_then(|runner| next_look(runner, &pool.rules, entry.at)),
             claim,
             entry,
         };

@@ -225,10 +225,10 @@ impl Control {
             self.ci_system(binding.system)?;
         }
         match rules.dispatch {
-            Dispatch::Claim => Ok(()),
-            Dispatch::Hook | Dispatch::Lease => Err(Refused::invalid(
+            Dispatch::Claim | Dispatch::Hook => Ok(()),
+            Dispatch::Lease => Err(Refused::invalid(
                 format!("dispatch = \"{}\" is not part of this version", rules.dispatch.name()),
-                "use dispatch = \"claim\"",
+                "use dispatch = \"claim\" or \"hook\"",
             )),
         }
     }

@@ -1,9 +1,9 @@
-//! The port to CI systems: where a runner is known to those who have jobs. Small, and for later layers to extend (job status, pause).
+//! The port to CI systems: where a runner is known to those who have jobs, what became of a job, and how a runner is kept from the next.
 
 use crate::error::whole_seconds;
 use async_trait::async_trait;
 use motorpool_domain::Label;
-use motorpool_domain::ci::{CiBinding, CiSystem};
+use motorpool_domain::ci::{CiBinding, CiSystem, JobStatus};
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +20,17 @@ pub trait Ci: Send + Sync + std::fmt::Debug {
 
     /// Every runner that the CI system lists there whose name begins with `prefix`.
     async fn list(&self, scope: &str, prefix: &str) -> Result<Vec<ListedRunner>, CiError>;
+
+    /// What became of a job. It is `Unknown` only where the CI system shows whatever the job would be found by, and has no such job
+    /// there: what it does not show us, because of a lost permission or a wrong name, is an error, since the job may well run.
+    async fn job_status(&self, job: &CiJob) -> Result<JobStatus, CiError>;
+
+    /// The CI system gives the runner no more jobs; one that it has, it keeps. May be called again, also to ask whether it still has one.
+    /// A runner that the CI system does not know gets no jobs either.
+    async fn pause(&self, scope: &str, runner_id: &str) -> Result<Paused, CiError>;
+
+    /// We no longer keep jobs from the runner. May be called again. Where a person took the runner out there, it stays out.
+    async fn unpause(&self, scope: &str, runner_id: &str) -> Result<(), CiError>;
 
     /// How many calls are left, as the CI system said last.
     fn rate(&self) -> Option<Rate>;
@@ -54,6 +65,34 @@ pub struct ListedRunner {
     pub name: String,
     /// As the CI system says, and so perhaps late: nobody is reaped by it.
     pub busy: bool,
+}
+
+/// What a job is found by: as much of it as a hook on its machine knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CiJob {
+    /// Of the pool.
+    pub scope: String,
+    /// GitHub: `owner/repository`. GitLab: the project's number (`CI_PROJECT_ID`), without which `runner` is asked for. Jenkins: the job's
+    /// full name (`JOB_NAME`), such as `folder/job`.
+    pub project: Option<String>,
+    /// GitHub: of the workflow run (`GITHUB_RUN_ID`), since no hook knows its job's. GitLab: of the job (`CI_JOB_ID`). Jenkins: the build's
+    /// number (`BUILD_NUMBER`).
+    pub id: String,
+    /// Of GitHub's workflow run (`GITHUB_RUN_ATTEMPT`); without it, the latest.
+    pub attempt: Option<u32>,
+    /// What the CI system lists the runner as. GitHub: its name. GitLab: its number.
+    pub runner: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paused {
+    /// The CI system has said so.
+    Acknowledged {
+        /// It says that the runner still has a job.
+        busy: bool,
+    },
+    /// This CI system has no such call: the agent stops what listens for jobs.
+    ByAgent,
 }
 
 /// How many calls the CI system still takes, and for how long that holds.

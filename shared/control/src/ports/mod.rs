@@ -1,5 +1,6 @@
 //! What the use cases need of the world, as traits in our own words. No adapter, no SDK type.
 
+pub mod alerts;
 pub mod backend;
 pub mod ci;
 pub mod clock;

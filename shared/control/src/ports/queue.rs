@@ -8,12 +8,26 @@ use std::time::Duration;
 pub enum QueueName {
     /// Announces the idle runners of one pool.
     Idle(PoolName),
+    /// Tells of runners that something is to be done about, of all pools.
+    Finalize,
+}
+
+impl QueueName {
+    /// The queue that is written so, if any is.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == Self::Finalize.to_string() {
+            return Some(Self::Finalize);
+        }
+        let pool = text.strip_prefix("idle-")?;
+        Some(Self::Idle(PoolName::parse(pool).ok()?))
+    }
 }
 
 impl std::fmt::Display for QueueName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Idle(pool) => write!(f, "idle-{pool}"),
+            Self::Finalize => f.write_str("finalize"),
         }
     }
 }

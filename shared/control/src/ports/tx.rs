@@ -84,7 +84,7 @@ impl Row {
         Ok(Self {
             path: record.path(),
             version: record.version(),
-            schema: R::SCHEMA,
+            schema: record.schema(),
             doc: serde_json::to_string(record)?,
             due: record.due(),
             places: record.places(),

@@ -2,11 +2,13 @@
 
 use super::budget::Due;
 use super::find;
+use crate::alert::PassContext;
 use crate::control::Control;
 use crate::error::{Refused, chain};
 use crate::runner::Applied;
 use crate::store::{Page, WhichClaims};
 use futures_util::{StreamExt, future, stream};
+use motorpool_domain::alert::Incident;
 use motorpool_domain::brake::Heartbeats;
 use motorpool_domain::claim::Claim;
 use motorpool_domain::pool::{Pool, PoolRecord, Surplus};
@@ -14,7 +16,7 @@ use motorpool_domain::runner::{
     DueFor, Look, Presence, Runner, RunnerEvent, StateName, call_of, due_for, is_silent_while_idle,
     next_look, outlives_silence, overdue,
 };
-use motorpool_domain::{Actor, LaunchId, PoolName, RunnerId, Timestamp};
+use motorpool_domain::{Actor, CheckpointName, LaunchId, PoolName, RunnerId, Timestamp};
 use motorpool_wire::api::RefreshReport;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -27,18 +29,29 @@ const IN_TURN: usize = 50;
 const ABREAST: usize = 16;
 
 impl Control {
-    /// Claims and runners side by side.
+    /// Claims, runners and alerts side by side: neither waits for a provider or a receiver that is slow to answer another.
     pub(super) async fn due_pass(
         &self,
-        pools: &[PoolRecord],
+        pass: PassContext<'_>,
         listening_since: Timestamp,
         report: &mut RefreshReport,
     ) -> Result<(), Refused> {
-        let Due { runners, claims, examined } = self.what_is_due().await?;
+        let Due { runners, claims, checkpoints, alerts, examined } = self.what_is_due().await?;
         report.examined += u32::try_from(examined).unwrap_or(u32::MAX);
         let claims = Box::pin(self.due_claims(claims));
-        let runners = Box::pin(self.due_runners(pools, runners, listening_since, report));
-        future::join(claims, runners).await.1
+        let checkpoints = Box::pin(self.due_checkpoints(checkpoints));
+        let alerts = Box::pin(self.send_due_alerts(alerts, pass));
+        let runners = Box::pin(self.due_runners(pass.pools, runners, listening_since, report));
+        future::join4(claims, checkpoints, alerts, runners).await.3
+    }
+
+    async fn due_checkpoints(&self, names: Vec<CheckpointName>) {
+        let looks = names.into_iter().map(|name| async move {
+            let outcome = self.look_at_checkpoint(&name, self.now()).await;
+            self.heal(&format!("checkpoint {name}"), outcome);
+        });
+        let looks: Vec<_> = looks.collect();
+        stream::iter(looks).buffer_unordered(ABREAST).collect::<()>().await;
     }
 
     async fn due_claims(&self, claims: Vec<Claim>) {
@@ -122,7 +135,7 @@ impl Control {
             DueFor::Threshold(seen) => self.on_threshold(pool, &runner, needed, seen, braked).await,
             DueFor::Look(Look::Silent) => self.on_silence(pool, &runner, braked).await,
             DueFor::Look(Look::Unlaunched | Look::Heard) | DueFor::Nothing => {
-                self.look_later(pool, &runner).await
+                self.attend_and_look_later(pool, &runner).await
             }
         };
         (runner.id, outcome)
@@ -155,7 +168,7 @@ impl Control {
     }
 
     /// One record that can't be healed does not keep the others from it; it stays due.
-    pub(super) fn heal(&self, subject: &str, outcome: Result<(), Refused>) {
+    pub(crate) fn heal(&self, subject: &str, outcome: Result<(), Refused>) {
         if let Err(error) = outcome {
             tracing::warn!(subject, error = chain(&error), "refresh could not heal a record; it stays due");
         }
@@ -205,6 +218,21 @@ impl Control {
         if !judged.iter().any(|(runner, due_for)| is_silent_while_idle(runner, *due_for)) {
             return Ok(false);
         }
+        let seen = self.count_heartbeats(pools, listening_since, now).await?;
+        if seen.brake() {
+            tracing::warn!(target: "alert", overdue = seen.overdue, heard = seen.heard, "most heartbeats are missing at once: nobody is reaped for silence");
+            let details = format!("{} are overdue, {} are heard", seen.overdue, seen.heard);
+            self.raise(Incident::MassSilence, &details, now).await;
+        }
+        Ok(seen.brake())
+    }
+
+    pub(crate) async fn count_heartbeats(
+        &self,
+        pools: &[PoolRecord],
+        listening_since: Timestamp,
+        now: Timestamp,
+    ) -> Result<Heartbeats, Refused> {
         let mut seen = Heartbeats::default();
         for PoolRecord { pool, .. } in pools {
             for runner in self.all_runners(pool).await? {
@@ -215,10 +243,7 @@ impl Control {
                 }
             }
         }
-        if seen.brake() {
-            tracing::warn!(target: "alert", overdue = seen.overdue, heard = seen.heard, "most heartbeats are missing at once: nobody is reaped for silence");
-        }
-        Ok(seen.brake())
+        Ok(seen)
     }
 
     /// Launches that nobody confirmed: one call a launch, however many of its runners are due.
@@ -271,8 +296,17 @@ impl Control {
         Ok(self.backend(pool.rules.backend)?.answers_for(runner))
     }
 
+    /// What somebody else than its agent does for it, where there is something, and when it is due again.
+    async fn attend_and_look_later(&self, pool: &Pool, runner: &Runner) -> Result<bool, Refused> {
+        self.look_later(pool, runner).await?;
+        if Self::is_attended(pool) || runner.checkpoint.is_some() {
+            Box::pin(self.attend(pool, runner.clone(), self.now())).await?;
+        }
+        Ok(false)
+    }
+
     async fn look_later(&self, pool: &Pool, runner: &Runner) -> Result<bool, Refused> {
-        if let Some(at) = next_look(runner, &pool.rules.limits, self.now()) {
+        if let Some(at) = next_look(runner, &pool.rules, self.now()) {
             self.store.look_again(runner, at).await?;
         }
         Ok(false)

@@ -3,9 +3,12 @@
 
 use crate::control::Control;
 use crate::error::{Refused, chain};
+use crate::ports::queue::QueueName;
 use crate::store::{Found, Page, WhichClaims};
+use futures_util::{StreamExt, stream};
 use motorpool_domain::Actor;
-use motorpool_domain::pool::{Pool, PoolRecord};
+use motorpool_domain::alert::Incident;
+use motorpool_domain::pool::{Dispatch, Pool, PoolRecord};
 use motorpool_domain::runner::{
     Presence, Removal, Runner, RunnerEvent, RunnerState, Whose, is_to_be_announced, whose,
 };
@@ -13,6 +16,8 @@ use motorpool_wire::api::RefreshReport;
 use std::collections::HashSet;
 
 const PAGE: u32 = 100;
+/// How many queues are asked for their dead letters at the same time: each may take a second to say that it has none.
+const ABREAST: usize = 16;
 
 impl Control {
     pub(super) async fn sweep(
@@ -27,6 +32,7 @@ impl Control {
             self.heal(&pool, self.sweep_claims(&record.pool).await);
             self.heal(&pool, self.sweep_registrations(&record.pool).await);
         }
+        self.sweep_dead_letters(pools).await;
         report.swept = true;
         Ok(())
     }
@@ -34,7 +40,8 @@ impl Control {
     /// For a queue that was lost as a whole, as the in-process one is at each start.
     pub async fn announce_all_idle(&self) -> Result<u32, Refused> {
         let mut announced = 0;
-        for record in self.store.pools().await? {
+        let announced_there = |record: &PoolRecord| record.pool.rules.dispatch == Dispatch::Claim;
+        for record in self.store.pools().await?.into_iter().filter(announced_there) {
             for runner in self.all_runners(&record.pool).await? {
                 if runner.state == RunnerState::Idle {
                     self.announce(&runner, self.now()).await?;
@@ -50,6 +57,13 @@ impl Control {
         let runners = self.all_runners(pool).await?;
         let now = self.now();
         for runner in &runners {
+            if let RunnerState::Quarantined { why } = &runner.state {
+                // Whoever quarantined it may have been cut off before he could say so.
+                self.raise(Incident::RunnerQuarantined { runner: runner.id.clone() }, why, now).await;
+            }
+            if !pool.retired && Self::is_attended(pool) {
+                self.heal(&format!("runner {}", runner.id), self.assert_in_ci(pool, runner).await);
+            }
             if runner.state != RunnerState::Idle {
                 continue;
             }
@@ -57,7 +71,7 @@ impl Control {
                 let event = RunnerEvent::OperatorRemove { removal: Removal::IfFree };
                 let outcome = self.transition(pool, runner, &event, &Actor::Refresh, now).await;
                 self.heal(&format!("runner {}", runner.id), outcome.map(|_| ()));
-            } else if is_to_be_announced(runner, now) {
+            } else if pool.rules.dispatch == Dispatch::Claim && is_to_be_announced(runner, now) {
                 self.announce(runner, now).await?;
                 report.announced += 1;
             }
@@ -117,6 +131,29 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    /// Messages that nobody could use, which only a person can do something about.
+    async fn sweep_dead_letters(&self, pools: &[PoolRecord]) {
+        let idle = pools.iter().map(|record| QueueName::Idle(record.pool.name.clone()));
+        let attended = pools.iter().any(|record| Self::is_attended(&record.pool));
+        let queues = idle.chain(attended.then_some(QueueName::Finalize));
+        let looks: Vec<_> = queues.map(|queue| self.dead_letters_of(queue)).collect();
+        stream::iter(looks).buffer_unordered(ABREAST).collect::<()>().await;
+    }
+
+    async fn dead_letters_of(&self, queue: QueueName) {
+        match self.queue.dead_letters(&queue, 1).await {
+            Ok(letters) if letters.is_empty() => {}
+            Ok(_) => {
+                tracing::warn!(target: "alert", %queue, "a queue has messages that nobody could use");
+                let details = "look at its dead letters, and then delete them";
+                self.raise(Incident::DeadLetters { queue: queue.to_string() }, details, self.now()).await;
+            }
+            Err(error) => {
+                tracing::warn!(%queue, error = chain(&error), "a queue's dead letters can't be read; the next sweep tries again");
+            }
+        }
     }
 
     async fn sweep_claims(&self, pool: &Pool) -> Result<(), Refused> {

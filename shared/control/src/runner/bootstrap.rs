@@ -6,11 +6,12 @@ use crate::error::{Refused, RefusedKind, chain};
 use crate::secrets::same;
 use crate::store::{RunnerWrite, Written};
 use crate::tries::Tries;
+use motorpool_domain::alert::Incident;
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
     Attested, Credential, Identity, Joining, Runner, RunnerEvent, StateName, identify, join,
 };
-use motorpool_domain::{Actor, AuditEntry};
+use motorpool_domain::{Actor, AuditEntry, Timestamp};
 use motorpool_wire::agent::{BootstrapAnswer, BootstrapRequest, LONGEST_ID};
 use std::time::Duration;
 
@@ -47,7 +48,9 @@ impl Control {
             let who = Actor::Runner(id.clone());
             match identify(&runner, pool.rules.backend, &credential.machine_id) {
                 Identity::Own => {}
-                Identity::Other => return Err(self.other_machine(&runner, &credential.machine_id)),
+                Identity::Other => {
+                    return Err(self.other_machine(&runner, &credential.machine_id, now).await);
+                }
                 Identity::NotNoted => {
                     self.must_be_its(&pool, &runner, &credential.machine_id).await?;
                     let launched = RunnerEvent::Launched { provider_id: credential.machine_id.clone() };
@@ -61,11 +64,11 @@ impl Control {
             let after = match join(&runner, &credential, &boot_id, same, now) {
                 Joining::Joins(after) => after,
                 Joining::Joined => return Ok(answer),
-                Joining::UsedUp => return Err(self.redeemed_twice(&runner)),
+                Joining::UsedUp => return Err(self.redeemed_twice(&runner, now).await),
                 Joining::Over => return Err(gone(&runner)),
             };
             let entry = AuditEntry::of(now, who, "bootstrap", "its agent redeemed the launch secret");
-            let write = RunnerWrite::of(&runner, &after, &pool.rules.limits, &entry);
+            let write = RunnerWrite::of(&runner, &after, &pool.rules, &entry);
             match self.store.write_runner(write).await? {
                 Written::Done => {
                     tracing::info!(runner = %id, pool = %answer.pool, "an agent joined");
@@ -87,7 +90,7 @@ impl Control {
         };
         match attested {
             Attested::Its | Attested::NobodyKnows => Ok(()),
-            Attested::Another => Err(self.other_machine(runner, machine)),
+            Attested::Another => Err(self.other_machine(runner, machine, self.now()).await),
             Attested::NotShown => Err(Refused::not_yet(
                 format!("the provider does not show the machine of runner {} yet", runner.id),
                 SHOWN_SOON,
@@ -102,8 +105,9 @@ impl Control {
         own || (of_launch && pool.rules.backend.launches_alike())
     }
 
-    fn other_machine(&self, runner: &Runner, machine: &str) -> Refused {
+    async fn other_machine(&self, runner: &Runner, machine: &str, now: Timestamp) -> Refused {
         tracing::warn!(target: "alert", runner = %runner.id, pool = %runner.pool, machine, "a machine came with the secret of another's launch");
+        self.raise_secret_misused(runner, "a machine came with it that is not of its launch", now).await;
         Refused::new(
             RefusedKind::Forbidden,
             format!("runner {} is another machine", runner.id),
@@ -111,13 +115,18 @@ impl Control {
         )
     }
 
-    fn redeemed_twice(&self, runner: &Runner) -> Refused {
+    async fn redeemed_twice(&self, runner: &Runner, now: Timestamp) -> Refused {
         tracing::warn!(target: "alert", runner = %runner.id, pool = %runner.pool, "a launch secret was redeemed again with another token");
+        self.raise_secret_misused(runner, "it was redeemed again, with another token", now).await;
         Refused::new(
             RefusedKind::Forbidden,
             format!("the launch secret of runner {} is used up", runner.id),
             "an operator can make a new one: `motorpool runners token`",
         )
+    }
+
+    async fn raise_secret_misused(&self, runner: &Runner, details: &str, now: Timestamp) {
+        self.raise(Incident::LaunchSecretMisused { runner: runner.id.clone() }, details, now).await;
     }
 }
 

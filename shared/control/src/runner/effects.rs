@@ -4,8 +4,9 @@ use super::Applied;
 use crate::control::Control;
 use crate::error::{Refused, chain};
 use crate::ports::queue::QueueName;
+use motorpool_domain::alert::Incident;
 use motorpool_domain::claim::Claim;
-use motorpool_domain::pool::Pool;
+use motorpool_domain::pool::{Dispatch, Pool};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Holder, Presence, Runner, RunnerEvent, RunnerState};
 use motorpool_domain::{Actor, Timestamp};
@@ -16,11 +17,22 @@ impl Control {
     pub(super) async fn effects(&self, pool: &Pool, runner: &Runner, now: Timestamp) -> Result<(), Refused> {
         self.wake(Key::from(&runner.id));
         match &runner.state {
-            RunnerState::Idle => self.announce(runner, now).await,
+            RunnerState::Idle => match pool.rules.dispatch {
+                Dispatch::Claim => self.announce(runner, now).await,
+                Dispatch::Hook => self.ask_for_attention(runner).await,
+                Dispatch::Lease => Ok(()),
+            },
+            RunnerState::Releasing { .. } | RunnerState::Resetting { .. } if Self::is_attended(pool) => {
+                self.ask_for_attention(runner).await
+            }
             RunnerState::Terminating { .. } => self.end_machine(pool, runner, now).await,
             RunnerState::Quarantined { why } => {
                 tracing::warn!(target: "alert", runner = %runner.id, pool = %runner.pool, why, "a runner is quarantined: a person must look");
-                Ok(())
+                self.raise(Incident::RunnerQuarantined { runner: runner.id.clone() }, why, now).await;
+                match Self::is_attended(pool) {
+                    true => self.ask_for_attention(runner).await,
+                    false => Ok(()),
+                }
             }
             RunnerState::Created { .. }
             | RunnerState::Resetting { .. }
@@ -57,8 +69,12 @@ impl Control {
                     None => Box::pin(self.reconcile(id, now)).await?,
                 };
                 self.wake(Key::from(holder));
-                Ok(())
             }
+            Some(Holder::Checkpoint(_)) | None => {}
+        }
+        // One that was attached to a claim's hold, or that its machine's proof has just come to its end.
+        match before.checkpoint.as_ref() {
+            Some(checkpoint) => Box::pin(self.look_at_checkpoint(checkpoint, now)).await,
             None => Ok(()),
         }
     }

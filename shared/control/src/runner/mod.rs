@@ -11,6 +11,7 @@ mod view;
 
 pub use sync::Synced;
 
+pub(crate) use token::not_its_token;
 pub(crate) use transition::Applied;
 pub(crate) use view::{runner_reason, time_left};
 

@@ -1,6 +1,6 @@
 //! The operator's verbs on runners: register, list, remove, release from quarantine, renew the secret.
 
-use super::Applied;
+use super::{Applied, is_fit_id};
 use crate::caller::Caller;
 use crate::control::Control;
 use crate::error::Refused;
@@ -11,11 +11,12 @@ use crate::tries::Tries;
 use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::{Pool, PoolRecord};
 use motorpool_domain::runner::{
-    NewRunner, Refusal, Removal, Renewal, Runner, RunnerEvent, StateName, renew_secret,
+    NewRunner, OwnCommands, Refusal, Removal, Renewal, Runner, RunnerEvent, StateName, renew_secret,
 };
 use motorpool_domain::spec::{INSTANCE_TYPE_RULE, Offer, Spec, Want, is_instance_type};
 use motorpool_domain::time::millis;
 use motorpool_domain::{AuditEntry, Epoch, PoolName, RunnerId, Threshold, Timestamp};
+use motorpool_wire::agent::LONGEST_ID;
 use motorpool_wire::api::{RegisterRunnerRequest, RegisteredRunner, RunnerView, RunnersPage};
 
 impl Control {
@@ -26,7 +27,24 @@ impl Control {
         request: RegisterRunnerRequest,
     ) -> Result<RegisteredRunner, Refused> {
         caller.must_be_operator("register a runner")?;
-        let RegisterRunnerRequest { runner_id, pool, instance_type, cpu, memory_mb } = request;
+        let RegisterRunnerRequest {
+            runner_id,
+            pool,
+            instance_type,
+            cpu,
+            memory_mb,
+            cleanup_cmd: cleanup,
+            reset_cmd: reset,
+            readiness_cmd: readiness,
+            ci_runner,
+        } = request;
+        if !ci_runner.as_deref().is_none_or(is_fit_id) {
+            return Err(Refused::invalid(
+                format!("ci_runner must be at most {LONGEST_ID} characters, and none of them a control"),
+                "send what the CI system calls the runner",
+            ));
+        }
+        let commands = OwnCommands { cleanup, reset, readiness };
         let now = self.now();
         let mut record = self.pool_record(&pool).await?;
         let mut tries = Tries::new();
@@ -34,6 +52,7 @@ impl Control {
             tries.again(|| format!("pool {pool}"))?;
             let offer = offered(&record.pool, instance_type.as_deref(), cpu, memory_mb)?;
             let runner = self.joining(&record.pool, &runner_id, offer, now).await?;
+            let runner = Runner { commands: commands.clone(), ci_runner: ci_runner.clone(), ..runner };
             let why = "an operator's own machine joins the pool";
             let launch = Launch {
                 record: &record,
@@ -149,7 +168,7 @@ impl Control {
             let pool = self.pool_record(&runner.pool).await?.pool;
             let why = "an operator asked for a new bootstrap secret";
             let entry = AuditEntry::of(now, caller.actor(), "secret renewed", why);
-            let write = RunnerWrite::of(&runner, &after, &pool.rules.limits, &entry);
+            let write = RunnerWrite::of(&runner, &after, &pool.rules, &entry);
             match self.store.write_runner(write).await? {
                 Written::Done => return Ok(self.registered(&pool, &after, now)),
                 Written::Lost { .. } | Written::Missing => {}

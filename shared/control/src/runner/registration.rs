@@ -6,9 +6,12 @@ use crate::control::Control;
 use crate::error::{Refused, RefusedKind, chain};
 use crate::ports::ci::{Ci, CiError, CiTrouble, ListedRunner, RegistrationOrder};
 use crate::store::Found;
+use motorpool_domain::alert::Incident;
 use motorpool_domain::ci::{CiBinding, CiSystem, Registration, is_ghost, named, registration_name};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{HandedOut, Holder, Refusal, Runner, RunnerEvent, Sender, may_be_handed_out};
+use motorpool_domain::runner::{
+    HandedOut, Holder, Refusal, Runner, RunnerEvent, Sender, may_be_handed_out, wanted_label,
+};
 use motorpool_domain::time::millis;
 use motorpool_domain::{Actor, RunnerId};
 use motorpool_wire::agent::{LONGEST_ID, RegistrationAnswer, RegistrationRequest};
@@ -33,8 +36,10 @@ impl Control {
         }
         let sender = Sender { session: session.as_deref(), next: None };
         let runner = self.known_runner(token, id, sender, now).await?;
-        let holder = runner.holder().filter(|holder| holder.label() == *label);
-        let (Some(Holder::Claim(claim)), true) = (holder, runner.epoch == *epoch) else {
+        let pool = self.pool_record(&runner.pool).await?.pool;
+        let (true, true) =
+            (wanted_label(&runner, &pool.rules).as_ref() == Some(label), runner.epoch == *epoch)
+        else {
             return Err(Refused::conflict(
                 format!(
                     "runner {id} is {} in epoch {}, and not to be registered as {label}",
@@ -46,9 +51,8 @@ impl Control {
         };
         let handed_out = HandedOut { count: *count, session: session.clone() };
         if !may_be_handed_out(&runner, &handed_out) {
-            return Err(handed_out_already(id, *count));
+            return Err(self.handed_out_already(id, *count).await);
         }
-        let pool = self.pool_record(&runner.pool).await?.pool;
         let Some(binding) = &pool.rules.ci else {
             return Err(Refused::invalid(
                 format!("pool {} has no CI system", pool.name),
@@ -56,9 +60,13 @@ impl Control {
             ));
         };
         let ci = self.ci_system(binding.system)?;
-        let claim = self.claim_record(claim).await?;
+        // What it is there for, in words that people know.
+        let workflow = match runner.holder() {
+            Some(Holder::Claim(claim)) => self.claim_record(claim).await?.key.workflow.to_string(),
+            Some(Holder::Checkpoint(_)) | None => pool.name.to_string(),
+        };
         let name = registration_name(&self.secret.installation(), id, *epoch, *count);
-        let order = RegistrationOrder { binding, name: &name, label, workflow: claim.key.workflow.as_str() };
+        let order = RegistrationOrder { binding, name: &name, label, workflow: &workflow };
         let registered = ci.register(&order).await?;
         let registration = Registration {
             system: binding.system,
@@ -72,7 +80,7 @@ impl Control {
             Applied::Changed { .. } | Applied::Stayed => {}
             Applied::Refused(Refusal::HandedOut) => {
                 self.take_back(&registration).await;
-                return Err(handed_out_already(id, *count));
+                return Err(self.handed_out_already(id, *count).await);
             }
             Applied::Refused(_) | Applied::Overtaken => {
                 // Its hold ended meanwhile: nobody may use what was just made.
@@ -83,7 +91,7 @@ impl Control {
                 ));
             }
         }
-        tracing::info!(runner = %id, pool = %pool.name, claim = %claim.id, name, "a runner registers with its CI system");
+        tracing::info!(runner = %id, pool = %pool.name, %label, name, "a runner registers with its CI system");
         let secret = registered.secret.expose_secret().to_owned();
         Ok(RegistrationAnswer { system: binding.system, name, url: registered.url, secret })
     }
@@ -101,6 +109,9 @@ impl Control {
     pub(crate) async fn sweep_registrations(&self, pool: &Pool) -> Result<(), Refused> {
         let Some(binding) = &pool.rules.ci else { return Ok(()) };
         let (system, scope) = (binding.system, &binding.scope);
+        if !system.registers() {
+            return Ok(());
+        }
         let ci = self.ci_system(system)?;
         let installation = self.secret.installation();
         let listed = ci.list(scope, &format!("mp-{installation}-")).await?;
@@ -113,7 +124,7 @@ impl Control {
         let records = self.store.find_runners(&ids).await?;
         for ((ListedRunner { id, name, busy }, runner, epoch), record) in ours.into_iter().zip(records) {
             // Whoever can read a record knows whether its runner is over.
-            if record != Found::Unreadable && is_ghost(record.record(), epoch) {
+            if record != Found::Unreadable && is_ghost(record.record(), epoch, pool.rules.dispatch) {
                 tracing::info!(%runner, name, busy, "the CI system lists a runner that is over, and is told to forget it");
                 self.take_back(&Registration { system, scope: scope.clone(), name, id }).await;
             }
@@ -164,15 +175,17 @@ impl Control {
             );
         }
     }
-}
 
-/// Whoever has it or asks for it now is not the agent.
-fn handed_out_already(runner: &RunnerId, count: u32) -> Refused {
-    tracing::warn!(target: "alert", %runner, count, "a registration was asked for a second time, by somebody else: one of the two is not the runner's agent");
-    Refused::conflict(
-        format!("registration {count} of runner {runner} was handed out already"),
-        "ask for the next; an operator was told",
-    )
+    /// Whoever has it or asks for it now is not the agent.
+    async fn handed_out_already(&self, runner: &RunnerId, count: u32) -> Refused {
+        tracing::warn!(target: "alert", %runner, count, "a registration was asked for a second time, by somebody else: one of the two is not the runner's agent");
+        let details = "a registration was asked for a second time, by somebody else";
+        self.raise(Incident::TokenMisused { runner: runner.clone() }, details, self.now()).await;
+        Refused::conflict(
+            format!("registration {count} of runner {runner} was handed out already"),
+            "ask for the next; an operator was told",
+        )
+    }
 }
 
 impl From<CiError> for Refused {

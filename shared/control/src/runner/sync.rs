@@ -9,10 +9,10 @@ use crate::secrets::{same, token_sha256};
 use motorpool_domain::audit::cut;
 use motorpool_domain::ci::is_older;
 use motorpool_domain::claim::{Claim, left_over};
-use motorpool_domain::pool::Pool;
+use motorpool_domain::pool::{CheckpointRules, Pool};
 use motorpool_domain::runner::{
     Desired, Holder, NextToken, Observed, Runner, RunnerEvent, RunnerState, Sender, StateName, Task,
-    TaskOutcome, TaskResult, desired, is_token_due, observe,
+    TaskOutcome, TaskResult, awaits_pause, desired, is_token_due, observe, waits_for_ci,
 };
 use motorpool_domain::text::visible;
 use motorpool_domain::time::millis;
@@ -127,7 +127,7 @@ impl Control {
                 break;
             }
         }
-        Ok(current)
+        self.settle_clean_step(pool, current, now).await
     }
 
     /// What one thing that the agent says makes of its runner, and whether it made anything. `known` is its holder, if that was read.
@@ -165,6 +165,7 @@ impl Control {
     async fn holding_claim(&self, holder: &Holder) -> Result<Option<Claim>, Refused> {
         match holder {
             Holder::Claim(claim) => Ok(self.store.claim(claim).await?),
+            Holder::Checkpoint(_) => Ok(None),
         }
     }
 
@@ -190,9 +191,17 @@ fn answer(pool: &Pool, runner: &Runner, request: &SyncRequest, now: Timestamp) -
     let observed = observed(request, runner);
     let (task, end) = match desired(runner, &observed, &pool.rules, now) {
         Desired::Rest => (None, false),
-        Desired::Do(task) => (Some(order(&task, pool)), false),
+        Desired::Do(task) if !is_understood(&task, request.protocol) => {
+            tracing::warn!(target: "alert", runner = %runner.id, pool = %pool.name, "an agent does not know how to reset its machine: update it");
+            (None, false)
+        }
+        Desired::Do(task) => (order(&task, runner, pool), false),
         Desired::End => (None, true),
     };
+    // Where the CI system's program waits for jobs on an idle machine, that the machine is still idle ends nothing; nor does a CI system that has not
+    // said yet that its job is over.
+    let waits = waits_for_ci(runner, &pool.rules) || awaits_pause(runner, &pool.rules);
+    let deadline = runner.threshold.filter(|_| !waits);
     let new_task = task.as_ref().is_some_and(|task| {
         observed.busy.as_ref() != Some(&task.id) && !observed.results.iter().any(|done| done.task == task.id)
     });
@@ -203,8 +212,8 @@ fn answer(pool: &Pool, runner: &Runner, request: &SyncRequest, now: Timestamp) -
         task,
         end,
         kept: runner.kept,
-        threshold_in_ms: runner.threshold.map(|Threshold(at)| millis(now.until(at))),
-        fence_in_ms: runner.threshold.map(|Threshold(at)| millis(now.until(at.after(limits.grace)))),
+        threshold_in_ms: deadline.map(|Threshold(at)| millis(now.until(at))),
+        fence_in_ms: deadline.map(|Threshold(at)| millis(now.until(at.after(limits.grace)))),
         next_sync_in_ms: millis(next_sync(runner, limits.heartbeat, now)),
         token_due: is_token_due(runner),
         token_taken: is_taken(runner, request),
@@ -267,25 +276,48 @@ fn kept(result: &TaskResult) -> TaskResult {
     TaskResult { task: result.task.clone(), outcome }
 }
 
-fn order(task: &Task, pool: &Pool) -> TaskOrder {
-    let commands = pool.rules.commands.clone();
+/// An agent of the version before can't read what it does not know.
+fn is_understood(task: &Task, theirs: Protocol) -> bool {
+    match task {
+        Task::Reset { .. } | Task::Readiness { .. } => theirs >= Protocol::RESETS,
+        Task::Prepare { .. } | Task::Register { .. } | Task::Deregister { .. } | Task::Cleanup { .. } => true,
+    }
+}
+
+/// A machine's own commands go before its pool's. Nothing where a pool has lost the command that its runner is to be reset with: without it nothing
+/// would be proven.
+fn order(task: &Task, runner: &Runner, pool: &Pool) -> Option<TaskOrder> {
+    let (commands, own) = (pool.rules.commands.clone(), runner.commands.clone());
+    let CheckpointRules { reset_command, readiness, .. } = pool.rules.checkpoints;
+    let timeout = match task {
+        Task::Reset { .. } => reset_command,
+        Task::Readiness { .. } => readiness,
+        Task::Prepare { .. } | Task::Register { .. } | Task::Deregister { .. } | Task::Cleanup { .. } => {
+            pool.rules.limits.command
+        }
+    };
     let kind = match task {
         Task::Prepare { .. } => TaskKind::Prepare { script: commands.pre_runner },
         Task::Register { label, .. } => {
+            // One that an operator registered there by hand needs no registration of ours.
+            let by_hand = runner.ci_runner.is_some();
             let ci = pool.rules.ci.as_ref().map(|binding| binding.system);
+            let ci = ci.filter(|system| system.registers() && !by_hand);
             TaskKind::Register { label: label.clone(), script: commands.register, run: commands.run, ci }
         }
         Task::Deregister { label, .. } => {
             TaskKind::Deregister { label: label.clone(), script: commands.deregister }
         }
-        Task::Cleanup { .. } => TaskKind::Cleanup { script: commands.cleanup },
+        Task::Cleanup { .. } => TaskKind::Cleanup { script: own.cleanup.or(commands.cleanup) },
+        Task::Reset { .. } => TaskKind::Reset { script: own.reset.or(commands.reset)? },
+        Task::Readiness { .. } => TaskKind::Readiness { script: own.readiness.or(commands.readiness)? },
     };
-    TaskOrder {
+    Some(TaskOrder {
         id: task.id().clone(),
         kind,
-        timeout_ms: millis(pool.rules.limits.command),
+        timeout_ms: millis(timeout),
         env: pool.rules.job_env.clone(),
-    }
+    })
 }
 
 /// An agent that waits for the next attempt to clean comes back when that is due.

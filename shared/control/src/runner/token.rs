@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::error::{Refused, RefusedKind};
 use crate::secrets::{same, token_sha256};
 use crate::tries::Tries;
+use motorpool_domain::alert::Incident;
 use motorpool_domain::runner::{Runner, RunnerEvent, RunnerToken, Sender, TokenUse};
 use motorpool_domain::{Actor, RunnerId, Timestamp};
 use motorpool_wire::agent::AgentSelf;
@@ -12,12 +13,17 @@ use motorpool_wire::agent::AgentSelf;
 impl Control {
     /// Whose token this is, told from the token alone.
     pub async fn runner_of_token(&self, token: &str) -> Result<AgentSelf, Refused> {
-        let hash = token_sha256(token);
-        let Some(runner) = self.store.runner_by_token(&hash).await? else {
-            return Err(self.refuse_token(&hash, Sender::default(), self.now()).await?);
-        };
-        let Runner { id, pool, epoch, state, .. } = runner;
+        let Runner { id, pool, epoch, state, .. } = self.runner_with_token(token, self.now()).await?;
         Ok(AgentSelf { runner: id, pool, epoch, state: state.name() })
+    }
+
+    /// The runner itself.
+    pub(crate) async fn runner_with_token(&self, token: &str, now: Timestamp) -> Result<Runner, Refused> {
+        let hash = token_sha256(token);
+        match self.store.runner_by_token(&hash).await? {
+            Some(runner) => Ok(runner),
+            None => Err(self.refuse_token(&hash, Sender::default(), now).await?),
+        }
     }
 
     /// An unknown runner, a wrong token and an old token look the same.
@@ -56,6 +62,8 @@ impl Control {
     /// person has looked.
     async fn token_misused(&self, token: RunnerToken, now: Timestamp) -> Result<(), Refused> {
         tracing::warn!(target: "alert", runner = %token.runner, "somebody came with a token that this runner's agent has replaced: it was copied, or its agent was shut out");
+        let details = "it was one that the runner's agent has replaced";
+        self.raise(Incident::TokenMisused { runner: token.runner.clone() }, details, now).await;
         let mut tries = Tries::new();
         loop {
             tries.again(|| format!("runner {}", token.runner))?;
@@ -73,7 +81,7 @@ impl Control {
     }
 }
 
-pub(super) fn not_its_token() -> Refused {
+pub(crate) fn not_its_token() -> Refused {
     Refused::new(
         RefusedKind::Unauthorized,
         "this token is not that of this runner",

@@ -79,7 +79,7 @@ impl Control {
             Decision::Refuse(refusal) => return Ok(AsRead::Applied(Applied::Refused(refusal))),
         };
         let entry = AuditEntry::of_runner(now, who.clone(), before, &after, &why);
-        match self.store.write_runner(RunnerWrite::of(before, &after, &pool.rules.limits, &entry)).await? {
+        match self.store.write_runner(RunnerWrite::of(before, &after, &pool.rules, &entry)).await? {
             Written::Done => {}
             Written::Lost { found } => return Ok(AsRead::Lost { found: Box::new(found) }),
             Written::Missing => return Ok(AsRead::Applied(Applied::Overtaken)),
@@ -88,7 +88,7 @@ impl Control {
         Ok(AsRead::Applied(Applied::Changed { before: Box::new(before.clone()), after: Box::new(after) }))
     }
 
-    /// What comes after a runner's write: its line in the log, the effects of its state, and the end of a registration that it no longer has.
+    /// What comes after a runner's write: its line in the log, the effects of its state, and the end of what it no longer has: an incident, a registration.
     pub(crate) async fn follow_up(
         &self,
         pool: &Pool,
@@ -112,6 +112,7 @@ impl Control {
         if after.state != RunnerState::Idle || before.state != RunnerState::Idle {
             self.effects(pool, after, now).await?;
         }
+        self.resolve_quarantine(before, after, now).await;
         self.forget_registration(before, after).await;
         Ok(())
     }

@@ -17,7 +17,7 @@ impl Control {
             pool: runner.pool.clone(),
             state: runner.state.name(),
             epoch: runner.epoch,
-            claim: runner.holder().map(|Holder::Claim(claim)| claim.clone()),
+            claim: runner.holder().and_then(Holder::claim).cloned(),
             instance_type: runner.offer.instance_type.clone(),
             usage: runner.offer.usage.name().to_owned(),
             cpu: runner.offer.spec.cpu,
@@ -35,6 +35,7 @@ impl Control {
             proof: runner.proof.as_ref().map(|proof| {
                 match proof.how {
                     ProofKind::NewMachine => "a new machine",
+                    ProofKind::Reset => "its reset succeeded",
                     ProofKind::Cleanup => "its cleanup succeeded",
                     ProofKind::Keep => "the pool asks for no proof",
                 }

@@ -1,7 +1,7 @@
 //! Claims: reading, listing, and the conditional write of one record with its log entry. How one is opened is in `opening`.
 
 use super::listing::{self, Listed, Page};
-use super::{Store, Written, log, read, read_or_skip, row};
+use super::{Found, Store, Written, log, read, read_or_skip, row};
 use crate::ports::ledger::{Children, LedgerError, Order, Placed, Span};
 use crate::ports::tx::{Op, Tx};
 use motorpool_domain::claim::{Claim, ClaimKey, ClaimName};
@@ -50,9 +50,9 @@ impl Store {
     }
 
     /// In the order asked for.
-    pub async fn claims(&self, ids: &[ClaimId]) -> Result<Vec<Option<Claim>>, LedgerError> {
+    pub async fn find_claims(&self, ids: &[ClaimId]) -> Result<Vec<Found<Claim>>, LedgerError> {
         let paths: Vec<Path> = ids.iter().map(|id| Key::from(id).into()).collect();
-        self.many(&paths).await
+        self.find(&paths).await
     }
 
     /// The latest claim with this key.

@@ -1,10 +1,12 @@
 //! Which stretch of which list a page is, and how the place where it ended is handed out and read back. It reads no list.
 
+use super::alert::WhichAlerts;
 use super::claim::WhichClaims;
 use super::log::LOG;
 use crate::ports::ledger::{LedgerError, Span};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use motorpool_domain::alert::{ALERTS, OPEN_ALERTS, OVER_ALERTS};
 use motorpool_domain::claim::{
     ENDED, HOLDING, LACKING, OPEN, SHORT, STARTING, WAITING, ended_claims, open_claims, team_claims,
     waiting_claims,
@@ -35,9 +37,17 @@ pub struct Listed<T> {
 /// What comes before and after every character of an id.
 const BEFORE_ALL: &str = "!";
 const AFTER_ALL: &str = "~";
+/// Longer than the name and subject of any incident.
+const LONGEST_ALERT: usize = 300;
 
 pub(super) fn whole(list: &str) -> Span {
     span(list.to_owned(), "", None)
+}
+
+/// A whole list, from where the last page of it ended.
+pub(super) fn page_of(list: &str, page: &Page) -> Result<Span, LedgerError> {
+    let after = decode(page)?;
+    Ok(span(list.to_owned(), "", after.as_deref()))
 }
 
 /// What begins with `prefix`, behind `position` if there is one.
@@ -74,6 +84,20 @@ pub(super) fn runner_span(
             Ok(span(live_runners(pool), &prefix, checked(position, page, is_runner)?))
         }
     }
+}
+
+/// Those that are over stand right behind the open ones.
+pub(super) fn alert_span(which: WhichAlerts, page: &Page) -> Result<Span, LedgerError> {
+    let after = decode(page)?;
+    let low = match checked(after.as_deref(), page, is_alert_place)? {
+        Some(position) => behind(position),
+        None => format!("{OPEN_ALERTS}{BEFORE_ALL}"),
+    };
+    let last = match which {
+        WhichAlerts::Open => OPEN_ALERTS,
+        WhichAlerts::All => OVER_ALERTS,
+    };
+    Ok(Span { list: ALERTS.to_owned(), low, high: format!("{last}{AFTER_ALL}") })
 }
 
 /// The stretches to read one after the other; those that stand together are merged by age.
@@ -247,4 +271,12 @@ fn is_time(at: &str) -> bool {
 
 fn is_claim_age(age: &str) -> bool {
     age.split_once('#').is_some_and(|(at, id)| is_time(at) && ClaimId::parse(id).is_ok())
+}
+
+/// What it is about is known by the kind of incident alone, which a newer version may have more of.
+fn is_alert_place(sort: &str) -> bool {
+    let rest = [OPEN_ALERTS, OVER_ALERTS].iter().find_map(|prefix| sort.strip_prefix(prefix));
+    rest.and_then(|rest| rest.split_once('#')).is_some_and(|(at, id)| {
+        is_time(at) && (1..=LONGEST_ALERT).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
+    })
 }

@@ -3,7 +3,10 @@
 //!
 //! Every write is conditional on what it was decided from, and says whether it won. What should become of a record is decided in `domain`.
 
+mod alert;
+mod checkpoint;
 mod claim;
+mod delivery;
 mod launch;
 mod listing;
 mod log;
@@ -15,6 +18,8 @@ mod runner;
 mod take;
 mod team;
 
+pub use alert::{AlertWrite, WhichAlerts};
+pub use checkpoint::{CheckpointWrite, CheckpointWritten, WithRunner};
 pub use claim::{ClaimWrite, WhichClaims};
 pub use launch::{IntentsWrite, IntentsWritten};
 pub use listing::{Listed, Page};

@@ -6,7 +6,7 @@ use super::{Found, Store, Written, log, pool, read, read_or_skip, row};
 use crate::ports::ledger::{LedgerError, Touch};
 use crate::ports::tx::{Committed, Op, Tx, When};
 use crate::secrets::same;
-use motorpool_domain::pool::{Limits, PoolRecord};
+use motorpool_domain::pool::{PoolRecord, Rules};
 use motorpool_domain::record::{Key, Path, Record};
 use motorpool_domain::runner::{ANNOUNCED, Runner, RunnerToken, SEEN, StateName, next_look};
 use motorpool_domain::{AuditEntry, Epoch, PoolName, RunnerId, Timestamp};
@@ -23,9 +23,9 @@ pub struct RunnerWrite<'a> {
 }
 
 impl<'a> RunnerWrite<'a> {
-    /// At the time of its entry, in a pool with these limits.
-    pub fn of(before: &'a Runner, after: &'a Runner, limits: &Limits, entry: &'a AuditEntry) -> Self {
-        Self { before, after, look_at: next_look(after, limits, entry.at), entry }
+    /// At the time of its entry, in a pool with these rules.
+    pub fn of(before: &'a Runner, after: &'a Runner, rules: &Rules, entry: &'a AuditEntry) -> Self {
+        Self { before, after, look_at: next_look(after, rules, entry.at), entry }
     }
 }
 

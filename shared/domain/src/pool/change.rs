@@ -51,6 +51,7 @@ pub fn decide_change(known: &Pool, wanted: &Pool, used: u32) -> PoolChange {
         job_env: _,
         trusted: _,
         teams: _,
+        checkpoints: _,
     } = &known.rules;
     let moved = Moved { from: *from, to: wanted.rules.backend };
     match (moved.from == moved.to, used) {

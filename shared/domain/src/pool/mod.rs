@@ -1,6 +1,7 @@
 //! A pool: a named set of interchangeable runners, and the rules that they live by.
 
 mod change;
+mod checkpoints;
 mod ec2;
 mod grace;
 mod health;
@@ -12,6 +13,7 @@ pub use change::{
     Moved, PoolChange, decide_change, is_left_to_the_file, launches_as_before, needed_backends, next_rev,
     retired,
 };
+pub use checkpoints::CheckpointRules;
 pub use ec2::{Architecture, Download, Ec2Rules};
 pub use health::{PoolConcern, PoolFigures, calls_run_short, refusal_stands, seems_silent};
 pub use idle::{Spares, Surplus};
@@ -68,6 +70,9 @@ pub struct Rules {
     /// The teams that may use it, beside the operator; none: all may. A pool that names none is written as it was before there were any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub teams: Vec<Owner>,
+    /// A pool with the usual ones is written as it was before there were any.
+    #[serde(default, skip_serializing_if = "CheckpointRules::is_usual")]
+    pub checkpoints: CheckpointRules,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -75,6 +80,15 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Rules {
+    /// How long a machine may take to be clean: no shorter than the commands that may have to run for it.
+    pub fn resets_within(&self) -> Duration {
+        let CheckpointRules { reset_command, readiness, .. } = self.checkpoints;
+        match self.clean {
+            Clean::Reset => self.limits.resetting.max(reset_command + readiness + self.limits.heartbeat * 2),
+            Clean::Replace | Clean::Cleanup | Clean::Keep => self.limits.resetting,
+        }
+    }
+
     pub fn may_be_used_by(&self, owner: &Owner) -> bool {
         self.teams.is_empty() || *owner == Owner::operator() || self.teams.contains(owner)
     }
@@ -250,6 +264,12 @@ pub struct Commands {
     pub run: Option<String>,
     pub deregister: Option<String>,
     pub cleanup: Option<String>,
+    /// Makes the machine what it was before any job, where it can't be rolled back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<String>,
+    /// Succeeds once a machine that was cleaned can take a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<String>,
 }
 
 /// A rule that can't hold: `field` is its name in the pools file.
@@ -282,14 +302,31 @@ impl Rules {
                 format!("{} machines are registered, not launched", self.backend.name()),
             );
         }
-        if self.clean == Clean::Reset && !self.backend.rolls_back() {
+        if self.dispatch == Dispatch::Hook && !self.backend.kept() {
             return wrong(
-                "clean",
+                "dispatch",
                 format!(
-                    "\"reset\" needs a backend with snapshots; {} has none: use cleanup, replace or keep",
+                    "\"hook\" is for machines that are kept; on {} a workflow provisions them: use claim",
                     self.backend.name()
                 ),
             );
+        }
+        match (self.clean, self.backend) {
+            (Clean::Reset, BackendKind::Proxmox | BackendKind::Qemu) => {}
+            (Clean::Reset, BackendKind::BareMetal) if self.commands.reset.is_some() => {}
+            (Clean::Reset, BackendKind::BareMetal) => {
+                return wrong("reset_cmd", "is needed: clean = \"reset\" proves that it ran".to_owned());
+            }
+            (Clean::Reset, BackendKind::Local | BackendKind::Ec2) => {
+                return wrong(
+                    "clean",
+                    format!(
+                        "\"reset\" needs a machine that is kept; on {} use cleanup, replace or keep",
+                        self.backend.name()
+                    ),
+                );
+            }
+            (Clean::Replace | Clean::Cleanup | Clean::Keep, _) => {}
         }
         if self.clean == Clean::Replace && self.backend.kept() {
             return wrong(
@@ -323,7 +360,10 @@ impl Rules {
             ci.check()?;
         }
         job_env::check(&self.job_env)?;
-        for (field, limit) in self.limits.named() {
+        if self.checkpoints.reset_every_jobs == 0 {
+            return wrong("reset_every_jobs", "must be above 0; 1 resets after each job".to_owned());
+        }
+        for (field, limit) in self.limits.named().into_iter().chain(self.checkpoints.named()) {
             if limit.is_zero() || limit > LONGEST_LIMIT {
                 return wrong(field, "must be above 0 and at most 30 days".to_owned());
             }

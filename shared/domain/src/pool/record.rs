@@ -1,6 +1,6 @@
 //! A pool as a record of the ledger, with its slots in use as the record's counter; and the shortages that stand under it.
 
-use super::Pool;
+use super::{Clean, Dispatch, Pool, Rules};
 use crate::ids::PoolName;
 use crate::ladder::{Lacking, Shortage};
 use crate::record::{Beside, Key, Kind, Path, Place, Record, Version};
@@ -38,6 +38,19 @@ impl PoolRecord {
 }
 
 impl Record for PoolRecord {
+    /// The second has checkpoints: an older version would announce, and hand to claims, what the CI system gives jobs to by itself.
+    const SCHEMA: u32 = 2;
+
+    fn schema(&self) -> u32 {
+        let Rules { dispatch, clean, commands, checkpoints, .. } = &self.pool.rules;
+        let is_first = *dispatch == Dispatch::Claim
+            && *clean != Clean::Reset
+            && commands.reset.is_none()
+            && commands.readiness.is_none()
+            && checkpoints.is_usual();
+        if is_first { 1 } else { Self::SCHEMA }
+    }
+
     fn path(&self) -> Path {
         Key::from(&self.pool.name).into()
     }

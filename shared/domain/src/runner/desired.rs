@@ -1,8 +1,10 @@
 //! What an agent should do next, and what its report means. The agent reconciles: it is told what should be.
 
 use crate::ids::{Label, TaskId};
-use crate::pool::{Clean, Rules};
-use crate::runner::{ProofKind, Runner, RunnerEvent, RunnerState};
+use crate::pool::{Clean, Dispatch, Rules};
+use crate::runner::{
+    CleanStep, Hold, ProofKind, Runner, RunnerEvent, RunnerState, awaits_pause, awaits_step,
+};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +50,14 @@ pub enum Task {
     Cleanup {
         id: TaskId,
     },
+    /// Make the machine what it was before any job.
+    Reset {
+        id: TaskId,
+    },
+    /// See whether a machine that was cleaned can take a job.
+    Readiness {
+        id: TaskId,
+    },
 }
 
 impl Task {
@@ -56,7 +66,9 @@ impl Task {
             Self::Prepare { id }
             | Self::Register { id, .. }
             | Self::Deregister { id, .. }
-            | Self::Cleanup { id } => id,
+            | Self::Cleanup { id }
+            | Self::Reset { id }
+            | Self::Readiness { id } => id,
         }
     }
 }
@@ -78,23 +90,23 @@ pub fn desired(runner: &Runner, observed: &Observed, rules: &Rules, now: Timesta
             if !tasks.done(&tasks.prepare_id()) {
                 return Desired::Do(Task::Prepare { id: tasks.prepare_id() });
             }
-            tasks.registration(hold.as_ref().map(|hold| hold.holder.label()))
+            tasks.registration(hold.as_ref().map(|hold| tasks.label(hold)))
         }
         RunnerState::Claimed { hold } | RunnerState::Running { hold, .. } => {
-            tasks.registration(Some(hold.holder.label()))
+            tasks.registration(Some(tasks.label(hold)))
+        }
+        RunnerState::Releasing { .. } | RunnerState::Resetting { .. } if awaits_pause(runner, rules) => {
+            Desired::Rest
         }
         RunnerState::Resetting { not_before, .. } if *not_before > now => Desired::Rest,
         RunnerState::Resetting { attempt, .. } => match &observed.registered {
             Some(has) => {
                 Desired::Do(Task::Deregister { id: tasks.deregister_id(*attempt), label: has.clone() })
             }
-            // What it has is to stay; that it is out is proof enough, once its agent says so in this epoch.
-            None if rules.clean == Clean::Keep => Desired::Rest,
-            None => Desired::Do(Task::Cleanup { id: tasks.cleanup_id(*attempt) }),
+            None => tasks.cleaning(*attempt, rules),
         },
-        RunnerState::Idle | RunnerState::Releasing { .. } | RunnerState::Quarantined { .. } => {
-            tasks.registration(None)
-        }
+        RunnerState::Idle => tasks.registration(tasks.label_while_idle(rules)),
+        RunnerState::Releasing { .. } | RunnerState::Quarantined { .. } => tasks.registration(None),
         RunnerState::Terminating { .. } | RunnerState::Terminated { .. } => Desired::End,
     }
 }
@@ -104,7 +116,7 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
     let tasks = Tasks { runner, observed };
     match &runner.state {
         RunnerState::Created { hold, .. } => {
-            let label = hold.as_ref().map(|hold| hold.holder.label());
+            let label = hold.as_ref().map(|hold| tasks.label(hold));
             if let Some(why) = tasks.failure(&tasks.prepare_id()) {
                 return Some(RunnerEvent::Unhealthy { why: format!("its pre-runner script failed: {why}") });
             }
@@ -116,7 +128,7 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
             ready.then_some(RunnerEvent::Ready { until: None })
         }
         RunnerState::Claimed { hold } => tasks.registration_failure(true).or_else(|| {
-            let registered = observed.registered.as_ref() == Some(&hold.holder.label());
+            let registered = observed.registered.as_ref() == Some(&tasks.label(hold));
             registered.then_some(RunnerEvent::Registered { until: None })
         }),
         RunnerState::Running { .. } => tasks.registration_failure(true),
@@ -124,11 +136,12 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
             if let Some(why) = tasks.failure(&tasks.deregister_id(1)) {
                 return Some(RunnerEvent::Unhealthy { why: format!("it could not deregister: {why}") });
             }
-            let out = observed.registered.is_none() && observed.busy.is_none();
+            let out =
+                observed.registered.is_none() && observed.busy.is_none() && !awaits_pause(runner, rules);
             out.then_some(RunnerEvent::Deregistered)
         }
         RunnerState::Resetting { attempt, .. } => {
-            if observed.busy.is_some() {
+            if observed.busy.is_some() || awaits_pause(runner, rules) {
                 return None;
             }
             if observed.registered.is_some() {
@@ -141,18 +154,17 @@ pub fn observe(runner: &Runner, observed: &Observed, rules: &Rules) -> Option<Ru
             if rules.clean == Clean::Keep {
                 return Some(RunnerEvent::CleanProven { how: ProofKind::Keep, task: None });
             }
-            let id = tasks.cleanup_id(*attempt);
-            if let Some(why) = tasks.failure(&id) {
-                return Some(RunnerEvent::CleanFailed { why });
-            }
-            let clean = tasks.done(&id) && !observed.owes_token;
-            clean.then_some(RunnerEvent::CleanProven { how: ProofKind::Cleanup, task: Some(id) })
+            tasks.cleaned(*attempt, rules)
         }
-        RunnerState::Idle
-        | RunnerState::Quarantined { .. }
+        RunnerState::Idle => tasks.registration_failure(tasks.label_while_idle(rules).is_some()),
+        RunnerState::Quarantined { .. }
         | RunnerState::Terminating { .. }
         | RunnerState::Terminated { .. } => None,
     }
+}
+
+fn asks_readiness(runner: &Runner, rules: &Rules) -> bool {
+    runner.commands.readiness.is_some() || rules.commands.readiness.is_some()
 }
 
 struct Tasks<'a> {
@@ -174,8 +186,81 @@ impl Tasks<'_> {
         TaskId::of(self.runner.epoch, "deregister", attempt)
     }
 
-    fn cleanup_id(&self, attempt: u32) -> TaskId {
-        TaskId::of(self.runner.epoch, "cleanup", attempt)
+    fn clean_id(&self, step: CleanStep, attempt: u32) -> TaskId {
+        match step {
+            CleanStep::Cleanup => TaskId::of(self.runner.epoch, "cleanup", attempt),
+            CleanStep::Reset => TaskId::of(self.runner.epoch, "reset", attempt),
+        }
+    }
+
+    fn readiness_id(&self, attempt: u32) -> TaskId {
+        TaskId::of(self.runner.epoch, "readiness", attempt)
+    }
+
+    /// What a runner is registered as for who holds it.
+    fn label(&self, hold: &Hold) -> Label {
+        hold.holder.label(&self.runner.pool)
+    }
+
+    /// What it is registered as while nobody holds it: where the CI system hands out work by itself, it must know it.
+    fn label_while_idle(&self, rules: &Rules) -> Option<Label> {
+        match rules.dispatch {
+            Dispatch::Hook => Some(self.runner.pool.label()),
+            Dispatch::Claim | Dispatch::Lease => None,
+        }
+    }
+
+    /// How it is cleaned: settled, or by its pool's rules alone where no job's end decides. Nothing while it is not settled.
+    fn step(&self, rules: &Rules) -> Option<CleanStep> {
+        match &self.runner.state {
+            RunnerState::Resetting { step: Some(step), .. } => Some(*step),
+            RunnerState::Resetting { step: None, .. } if awaits_step(self.runner) => None,
+            RunnerState::Resetting { step: None, .. } => Some(match rules.clean {
+                Clean::Reset => CleanStep::Reset,
+                Clean::Replace | Clean::Cleanup | Clean::Keep => CleanStep::Cleanup,
+            }),
+            RunnerState::Created { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => None,
+        }
+    }
+
+    /// The next task on the way to being clean, and after that ready.
+    fn cleaning(&self, attempt: u32, rules: &Rules) -> Desired {
+        // What it has is to stay; that it is out is proof enough, once its agent says so in this epoch.
+        if rules.clean == Clean::Keep {
+            return Desired::Rest;
+        }
+        let Some(step) = self.step(rules) else { return Desired::Rest };
+        let id = self.clean_id(step, attempt);
+        match step {
+            _ if self.done(&id) && asks_readiness(self.runner, rules) => {
+                Desired::Do(Task::Readiness { id: self.readiness_id(attempt) })
+            }
+            CleanStep::Cleanup => Desired::Do(Task::Cleanup { id }),
+            CleanStep::Reset => Desired::Do(Task::Reset { id }),
+        }
+    }
+
+    /// What the results of these tasks amount to.
+    fn cleaned(&self, attempt: u32, rules: &Rules) -> Option<RunnerEvent> {
+        let step = self.step(rules)?;
+        let id = self.clean_id(step, attempt);
+        if let Some(why) = self.failure(&id) {
+            return Some(RunnerEvent::CleanFailed { why });
+        }
+        let readiness = self.readiness_id(attempt);
+        if let Some(why) = self.failure(&readiness) {
+            return Some(RunnerEvent::CleanFailed { why: format!("it is clean, but not ready: {why}") });
+        }
+        let ready = self.done(&readiness) || !asks_readiness(self.runner, rules);
+        let clean = self.done(&id) && ready && !self.observed.owes_token;
+        clean.then_some(RunnerEvent::CleanProven { how: step.proves(), task: Some(id) })
     }
 
     fn outcome(&self, id: &TaskId) -> Option<&TaskOutcome> {

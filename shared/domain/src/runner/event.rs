@@ -1,10 +1,10 @@
 //! What can happen to a runner.
 
 use crate::ci::Registration;
-use crate::ids::{ClaimId, Label, TaskId};
+use crate::ids::{CheckpointName, ClaimId, Label, PoolName, TaskId};
 use crate::ladder::LaunchCall;
 use crate::record::Key;
-use crate::runner::{HandedOut, NextToken, ProofKind, Runner};
+use crate::runner::{CleanStep, HandedOut, NextToken, ProofKind, Runner};
 use crate::time::Threshold;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -32,6 +32,19 @@ pub enum RunnerEvent {
     Taken {
         hold: Hold,
     },
+    /// A job begins on it, and has a checkpoint. With `hold` that checkpoint takes it from the pool; without, somebody holds it already.
+    CheckpointCreated {
+        checkpoint: CheckpointName,
+        hold: Option<Hold>,
+    },
+    /// How it is to be cleaned is settled.
+    CleanIssued {
+        step: CleanStep,
+    },
+    /// Its CI system brings it no more jobs, and the one that it had is over.
+    Paused,
+    /// Its CI system brings it jobs again.
+    Unpaused,
     /// Its agent registered it for its holder.
     Registered {
         until: Option<Threshold>,
@@ -107,11 +120,15 @@ impl RunnerEvent {
             | Self::TimeBegins { .. }
             | Self::Release { .. }
             | Self::Deregistered
+            | Self::CheckpointCreated { .. }
             | Self::RegistrationIssued { .. } => true,
             Self::Launched { .. }
             | Self::Attempted { .. }
             | Self::LaunchFailed { .. }
             | Self::Taken { .. }
+            | Self::CleanIssued { .. }
+            | Self::Paused
+            | Self::Unpaused
             | Self::CleanProven { .. }
             | Self::CleanFailed { .. }
             | Self::Silent { .. }
@@ -149,14 +166,30 @@ pub struct Hold {
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
     Claim(ClaimId),
+    /// Of a job that the CI system dispatched by itself.
+    Checkpoint(CheckpointName),
 }
 
 impl Holder {
-    /// Under which label a held runner registers with the CI system: nobody else has it.
-    pub fn label(&self) -> Label {
+    pub fn claim(&self) -> Option<&ClaimId> {
+        match self {
+            Self::Claim(claim) => Some(claim),
+            Self::Checkpoint(_) => None,
+        }
+    }
+
+    /// Under which label a runner of `pool` that it holds is registered with the CI system: a claim's nobody else has.
+    pub fn label(&self, pool: &PoolName) -> Label {
         match self {
             Self::Claim(claim) => claim.label(),
+            Self::Checkpoint(_) => pool.label(),
         }
+    }
+}
+
+impl From<&CheckpointName> for Holder {
+    fn from(checkpoint: &CheckpointName) -> Self {
+        Self::Checkpoint(checkpoint.clone())
     }
 }
 
@@ -170,6 +203,7 @@ impl From<&Holder> for Key {
     fn from(holder: &Holder) -> Self {
         match holder {
             Holder::Claim(claim) => claim.into(),
+            Holder::Checkpoint(checkpoint) => checkpoint.into(),
         }
     }
 }
@@ -178,6 +212,7 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Claim(claim) => claim.fmt(f),
+            Self::Checkpoint(checkpoint) => checkpoint.fmt(f),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! When to look whether a runner still lives, and what a look sees. A heartbeat itself changes no index: it is looked at when due.
 
-use crate::pool::Limits;
-use crate::runner::{Runner, RunnerState};
+use crate::pool::{Limits, Rules};
+use crate::runner::{Runner, RunnerState, awaits_pause, awaits_step, is_to_be_unpaused};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,13 @@ pub fn overdue(runner: &Runner, limits: &Limits, listening_since: Timestamp, now
 }
 
 /// When the next look is due, if the runner stays as it is.
-pub fn next_look(runner: &Runner, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
+pub fn next_look(runner: &Runner, rules: &Rules, now: Timestamp) -> Option<Timestamp> {
+    let look = next_look_at_its_heartbeat(runner, &rules.limits, now)?;
+    let waits = awaits_pause(runner, rules) || awaits_step(runner) || is_to_be_unpaused(runner, rules);
+    Some(if waits { look.min(now.after(rules.checkpoints.poll)) } else { look })
+}
+
+fn next_look_at_its_heartbeat(runner: &Runner, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
     match &runner.state {
         RunnerState::Created { launched_at: None, .. } => Some(now.after(limits.heartbeat)),
         RunnerState::Created { launched_at: Some(_), .. }

@@ -10,6 +10,7 @@ mod inventory;
 mod joining;
 mod launching;
 mod liveness;
+mod pausing;
 mod record;
 mod token;
 
@@ -25,11 +26,15 @@ pub use launching::{
     call_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, may_be_unseen, run_from,
 };
 pub use liveness::{Look, look, next_look, overdue};
+pub use pausing::{
+    awaits_pause, awaits_step, is_open_in_ci, is_to_be_paused, is_to_be_unpaused, known_in_ci, waits_for_ci,
+    wanted_label,
+};
 pub use record::{ANNOUNCED, FOR_NOBODY, RUNNER, SEEN, ended_runners, live_runners, state_prefix};
 pub use token::{NextToken, Replaced, RunnerToken, Sender, TokenUse, is_token_due};
 
 use crate::ci::Registration;
-use crate::ids::{Epoch, LaunchId, PoolName, RunnerId, TaskId};
+use crate::ids::{CheckpointName, Epoch, LaunchId, PoolName, RunnerId, TaskId};
 use crate::ladder::{LaunchCall, Price};
 use crate::spec::Offer;
 use crate::time::{Threshold, Timestamp};
@@ -77,12 +82,55 @@ pub struct Runner {
     /// The version of the CI system's runner program on it.
     #[serde(default)]
     pub program: Option<String>,
+    /// The checkpoint whose job it runs, or whose promise it is still to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointName>,
+    /// Since when its CI system brings it no jobs, and the one that it had is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_at: Option<Timestamp>,
+    /// Until then it takes no further job: the last one's checkpoint ended a moment ago.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cools_until: Option<Timestamp>,
+    /// What was done on it since its last reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wear: Option<Wear>,
+    /// In the place of its pool's.
+    #[serde(default, skip_serializing_if = "OwnCommands::are_none")]
+    pub commands: OwnCommands,
+    /// What its CI system knows it by, where it was registered there by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci_runner: Option<String>,
     /// The last heartbeat, kept beside the record: a heartbeat is no change of it.
     #[serde(skip)]
     pub seen_at: Option<Timestamp>,
     /// When a queue was last told that this runner is idle.
     #[serde(skip)]
     pub announced_at: Option<Timestamp>,
+}
+
+/// How much a machine that is only cleaned after each job has drifted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wear {
+    /// Jobs that went well, and after which it was only cleaned.
+    pub jobs: u32,
+    pub since: Timestamp,
+}
+
+/// A machine's own commands.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OwnCommands {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<String>,
+}
+
+impl OwnCommands {
+    pub(super) fn are_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What its agent proved at bootstrap, and must prove again at each call.
@@ -117,6 +165,8 @@ pub struct CleanProof {
 pub enum ProofKind {
     NewMachine,
     Cleanup,
+    /// The operator's command that makes it what it was before any job.
+    Reset,
     /// The pool asks for no proof.
     Keep,
 }
@@ -137,6 +187,9 @@ pub enum RunnerState {
         attempt: u32,
         not_before: Timestamp,
         why: String,
+        /// How it is cleaned, once that is settled: where it has a checkpoint, by how the job ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<CleanStep>,
     },
     Idle,
     /// Taken from the pool, not yet registered for its holder.
@@ -164,6 +217,23 @@ pub enum RunnerState {
     Terminated {
         why: String,
     },
+}
+
+/// What a machine is cleaned by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CleanStep {
+    Cleanup,
+    Reset,
+}
+
+impl CleanStep {
+    pub fn proves(self) -> ProofKind {
+        match self {
+            Self::Cleanup => ProofKind::Cleanup,
+            Self::Reset => ProofKind::Reset,
+        }
+    }
 }
 
 /// A state without its data, for conditions, indexes, counts and tables.
@@ -334,6 +404,12 @@ impl Runner {
             registration: None,
             handed_out: None,
             program: None,
+            checkpoint: None,
+            paused_at: None,
+            cools_until: None,
+            wear: None,
+            commands: OwnCommands::default(),
+            ci_runner: None,
             seen_at: None,
             announced_at: None,
         }
@@ -350,6 +426,12 @@ impl Runner {
             runner.credential.as_ref().map(|its| its.token_sha256.as_str())
         }
         token(self) == token(earlier)
+    }
+
+    /// Whether a CI system that lists a runner under this name means this one.
+    pub fn is_listed_as(&self, name: &str) -> bool {
+        let registered = self.registration.as_ref().map(|registration| registration.name.as_str());
+        registered == Some(name) || self.ci_runner.as_deref() == Some(name) || self.id.as_str() == name
     }
 
     pub fn held_by(&self, holder: impl Into<Holder>) -> bool {

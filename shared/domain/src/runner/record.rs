@@ -1,6 +1,6 @@
 //! A runner as a record of the ledger: when it is due, in which list it stands, and how long it is kept.
 
-use super::{Runner, RunnerState, StateName, is_on_its_way_for_nobody};
+use super::{Holder, ProofKind, Runner, RunnerState, StateName, is_on_its_way_for_nobody};
 use crate::ids::{PoolName, RunnerId};
 use crate::record::{Beside, Key, Kind, Path, Place, Record, Version, padded};
 use crate::time::Timestamp;
@@ -38,6 +38,23 @@ pub fn state_prefix(state: StateName) -> String {
 }
 
 impl Record for Runner {
+    /// The second has checkpoints, and what goes with them.
+    const SCHEMA: u32 = 2;
+
+    fn schema(&self) -> u32 {
+        let Self { checkpoint, paused_at, cools_until, wear, commands, ci_runner, state, proof, .. } = self;
+        let marks = [paused_at, cools_until].into_iter().any(Option::is_some);
+        let is_first = checkpoint.is_none()
+            && !marks
+            && wear.is_none()
+            && commands.are_none()
+            && ci_runner.is_none()
+            && !matches!(state, RunnerState::Resetting { step: Some(_), .. })
+            && !matches!(self.holder(), Some(Holder::Checkpoint(_)))
+            && proof.as_ref().is_none_or(|proof| proof.how != ProofKind::Reset);
+        if is_first { 1 } else { Self::SCHEMA }
+    }
+
     fn path(&self) -> Path {
         Key::from(&self.id).into()
     }

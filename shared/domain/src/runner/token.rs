@@ -202,7 +202,8 @@ mod tests {
     fn a_token_is_due_once_a_reset() {
         let reset = |runner: Runner| {
             let why = "used".to_owned();
-            let state = RunnerState::Resetting { attempt: 1, not_before: Timestamp::default(), why };
+            let state =
+                RunnerState::Resetting { attempt: 1, not_before: Timestamp::default(), why, step: None };
             Runner { state, epoch: Epoch(2), ..runner }
         };
         assert!(is_token_due(&reset(with("a", None))));

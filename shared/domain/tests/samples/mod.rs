@@ -2,17 +2,19 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 #![expect(clippy::unwrap_used, reason = "the samples are constants; a wrong one fails the test")]
 
-use motorpool_domain::ci::{CiSystem, Registration};
+use motorpool_domain::ci::{CiBinding, CiSystem, Registration};
 use motorpool_domain::claim::{Ask, Claim, ClaimKey};
 use motorpool_domain::ladder::{CapacityOption, LaunchCall};
-use motorpool_domain::pool::{Clean, Rules};
+use motorpool_domain::pool::{BackendKind, Clean, Dispatch, Rules};
 use motorpool_domain::runner::{
-    CleanProof, Credential, HandedOut, Hold, Holder, NewRunner, NextToken, Notice, Presence, ProofKind,
-    Removal, Runner, RunnerEvent, RunnerState, StateName,
+    CleanProof, CleanStep, Credential, HandedOut, Hold, Holder, NewRunner, NextToken, Notice, Presence,
+    ProofKind, Removal, Runner, RunnerEvent, RunnerState, StateName,
 };
 use motorpool_domain::samples;
 use motorpool_domain::spec::Want;
-use motorpool_domain::{ClaimId, Epoch, Owner, PoolName, Threshold, Timestamp, Workflow};
+use motorpool_domain::{
+    CheckpointName, ClaimId, Epoch, JobId, Owner, PoolName, Threshold, Timestamp, Workflow,
+};
 use std::time::Duration;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_000_000_000);
@@ -23,6 +25,34 @@ pub(crate) fn claim_id(name: &str) -> ClaimId {
 
 pub(crate) fn rules(clean: Clean) -> Rules {
     Rules { clean, ..samples::rules() }
+}
+
+/// The same where the CI system hands out work by itself.
+pub(crate) fn hook_rules(clean: Clean) -> Rules {
+    let ci = CiBinding {
+        system: CiSystem::GitLab,
+        scope: "instance".to_owned(),
+        group_id: 1,
+        labels: Vec::new(),
+        minimum_version: None,
+    };
+    Rules { backend: BackendKind::BareMetal, dispatch: Dispatch::Hook, ci: Some(ci), ..rules(clean) }
+}
+
+/// Those of a pool in which the event happens.
+pub(crate) fn rules_for(event: &RunnerEvent, clean: Clean) -> Rules {
+    let begins = matches!(event, RunnerEvent::CheckpointCreated { hold: Some(_), .. });
+    let is_of_hooks = begins || [RunnerEvent::Paused, RunnerEvent::Unpaused].contains(event);
+    if is_of_hooks { hook_rules(clean) } else { rules(clean) }
+}
+
+pub(crate) fn checkpoint_name(word: &str) -> CheckpointName {
+    CheckpointName::of(&JobId::parse(word).unwrap(), NOW, 7)
+}
+
+pub(crate) fn hold_of_job(job: &str) -> Hold {
+    let holder = Holder::Checkpoint(checkpoint_name(job));
+    Hold { holder, warm: true, max_runtime: Duration::from_secs(1800) }
 }
 
 pub(crate) fn hold() -> Hold {
@@ -62,7 +92,7 @@ pub(crate) fn in_state(name: StateName, kept: bool) -> Runner {
         StateName::Created => {
             RunnerState::Created { hold: Some(hold()), launched_at: Some(NOW), attempt: Some(attempt(1)) }
         }
-        StateName::Resetting => RunnerState::Resetting { attempt: 1, not_before: NOW, why },
+        StateName::Resetting => RunnerState::Resetting { attempt: 1, not_before: NOW, why, step: None },
         StateName::Idle => RunnerState::Idle,
         StateName::Claimed => RunnerState::Claimed { hold: hold() },
         StateName::Running => RunnerState::Running { hold: hold(), leaving: false },
@@ -98,6 +128,9 @@ pub(crate) fn in_state_for(event: &RunnerEvent, name: StateName, kept: bool) -> 
     {
         *launched_at = None;
     }
+    if *event == RunnerEvent::Unpaused {
+        runner.paused_at = Some(NOW);
+    }
     runner
 }
 
@@ -123,6 +156,17 @@ pub(crate) fn events_of(claim: &str, now: Timestamp) -> Vec<(&'static str, Runne
         ("launch failed", RunnerEvent::LaunchFailed { why: why() }),
         ("ready", RunnerEvent::Ready { until: None }),
         ("taken by a claim", RunnerEvent::Taken { hold: hold_of(claim) }),
+        ("a job begins", RunnerEvent::CheckpointCreated { checkpoint: checkpoint_name(claim), hold: None }),
+        (
+            "a job of the CI system's begins",
+            RunnerEvent::CheckpointCreated {
+                checkpoint: checkpoint_name(claim),
+                hold: Some(hold_of_job(claim)),
+            },
+        ),
+        ("clean step settled", RunnerEvent::CleanIssued { step: CleanStep::Cleanup }),
+        ("paused in CI", RunnerEvent::Paused),
+        ("unpaused in CI", RunnerEvent::Unpaused),
         ("registered", RunnerEvent::Registered { until: None }),
         ("unhealthy", RunnerEvent::Unhealthy { why: why() }),
         ("its claim is ready", RunnerEvent::TimeBegins { until }),

@@ -5,7 +5,7 @@ mod reached;
 
 pub(crate) use reached::{Reached, Taken};
 
-use crate::samples::{NOW, credential, events_of, in_state, intent, on_its_way, rules};
+use crate::samples::{NOW, credential, events_of, hook_rules, in_state, intent, on_its_way, rules};
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{
     Decision, Joining, Removal, Runner, RunnerEvent, RunnerState, StateName, decide, join,
@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 const SEED: u64 = 20;
-const STORIES: u32 = 6000;
+const STORIES: u32 = 10000;
 const LONGEST: usize = 25;
 /// How many events come after the end: all of them alike, so a few will do.
 const AFTER_THE_END: usize = 3;
@@ -51,6 +51,8 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) event: RunnerEvent,
     pub(crate) now: Timestamp,
+    /// In a pool whose CI system hands out work by itself.
+    pub(crate) hook: bool,
     pub(crate) outcome: Outcome,
 }
 
@@ -80,6 +82,8 @@ struct Story {
     start: Start,
     kept: bool,
     clean: Clean,
+    /// In a pool whose CI system hands out work by itself; all machines there are kept.
+    hook: bool,
     moves: Vec<Move>,
 }
 
@@ -117,8 +121,9 @@ fn story() -> impl Strategy<Value = Story> {
     let launches = [Start::Intent, Start::OnItsWay, Start::OnItsWay, Start::In(StateName::Created)];
     let start = prop::sample::select([&launches[..], &StateName::ALL.map(Start::In)].concat());
     let clean = prop_oneof![Just(Clean::Replace), Just(Clean::Cleanup), Just(Clean::Keep)];
-    (start, any::<bool>(), clean, prop::collection::vec(one_move(), 1..LONGEST))
-        .prop_map(|(start, kept, clean, moves)| Story { start, kept, clean, moves })
+    let hook = prop::bool::weighted(0.3);
+    (start, any::<bool>(), clean, hook, prop::collection::vec(one_move(), 1..LONGEST))
+        .prop_map(|(start, kept, clean, hook, moves)| Story { start, kept: kept || hook, clean, hook, moves })
 }
 
 fn one_move() -> impl Strategy<Value = Move> {
@@ -139,7 +144,8 @@ fn one_move() -> impl Strategy<Value = Move> {
 
 impl Story {
     fn tell(&self) -> Vec<Step> {
-        let Self { start, kept, clean, moves } = self;
+        let Self { start, kept, clean, hook, moves } = self;
+        let rules = if *hook { hook_rules(*clean) } else { rules(*clean) };
         let mut records = vec![match start {
             Start::Intent => intent(*kept),
             Start::OnItsWay => on_its_way(*kept),
@@ -163,10 +169,10 @@ impl Story {
             }
             let meant = read == before || event.is_meant_for(&before, &read);
             let outcome = match meant {
-                true => Outcome::Decided(decide(&before, &event, &rules(*clean), now)),
+                true => Outcome::Decided(decide(&before, &event, &rules, now)),
                 false => Outcome::Void,
             };
-            let step = Step { read, before, name, event, now, outcome };
+            let step = Step { read, before, name, event, now, hook: *hook, outcome };
             records.extend(step.after().cloned());
             steps.push(step);
             let ended = |step: &&Step| step.before.state.name() == StateName::Terminated;
@@ -215,7 +221,9 @@ fn weight(runner: &Runner, late: bool, event: &RunnerEvent) -> u32 {
     use RunnerEvent as E;
     let awaited = match &runner.state {
         RunnerState::Created { launched_at: None, .. } => matches!(event, E::Launched { .. }),
-        RunnerState::Created { hold: None, .. } | RunnerState::Idle => matches!(event, E::Taken { .. }),
+        RunnerState::Created { hold: None, .. } | RunnerState::Idle => {
+            matches!(event, E::Taken { .. } | E::CheckpointCreated { hold: Some(_), .. })
+        }
         RunnerState::Created { hold: Some(_), .. } | RunnerState::Running { .. } => {
             matches!(event, E::Release { .. })
         }
@@ -232,9 +240,12 @@ fn weight(runner: &Runner, late: bool, event: &RunnerEvent) -> u32 {
             | E::Unhealthy { .. }
             | E::TimeBegins { .. }
             | E::NewBoot { .. }
+            | E::TokenMisused
             | E::OperatorRemove { removal: Removal::Drain }
     );
-    if awaited || (late && matches!(event, E::ThresholdPassed { .. })) {
+    let is_paused = runner.paused_at.is_some();
+    let to_and_from_ci = (*event == E::Paused && !is_paused) || (*event == E::Unpaused && is_paused);
+    if awaited || to_and_from_ci || (late && matches!(event, E::ThresholdPassed { .. })) {
         12
     } else if matches!(event, E::Ready { .. }) {
         5
@@ -265,6 +276,10 @@ fn tells_of_its_agent(event: &RunnerEvent) -> bool {
         | E::Attempted { .. }
         | E::LaunchFailed { .. }
         | E::Taken { .. }
+        | E::CheckpointCreated { .. }
+        | E::CleanIssued { .. }
+        | E::Paused
+        | E::Unpaused
         | E::TimeBegins { .. }
         | E::Release { .. }
         | E::Silent { .. }

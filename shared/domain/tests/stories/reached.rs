@@ -1,7 +1,7 @@
 //! Where stories came: which cases that a property is about, and which steps of the state table.
 
 use super::Step;
-use crate::samples::{events, in_state_for, moment_of, rules};
+use crate::samples::{events, in_state_for, moment_of, rules_for};
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{Decision, StateName, decide};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +64,7 @@ fn of_the_table() -> BTreeSet<Arc> {
         for kept in [false, true] {
             for (name, event) in events() {
                 let before = in_state_for(&event, state, kept);
-                let decision = decide(&before, &event, &rules(Clean::Cleanup), moment_of(&event));
+                let decision = decide(&before, &event, &rules_for(&event, Clean::Cleanup), moment_of(&event));
                 if let Decision::Change(change) = decision {
                     arcs.insert((state, name, change.after.state.name()));
                 }

@@ -85,12 +85,15 @@ pub(crate) struct Lanes {
     pub(crate) syncs: Lane,
     /// A machine that joins has no token yet.
     pub(crate) joining: Lane,
+    /// A CI system has none either: its body tells whether it is one.
+    pub(crate) webhooks: Lane,
 }
 
 impl Lanes {
     pub(crate) fn new(limits: &HttpLimits, tokens: &Arc<Tokens>) -> Self {
         let HttpLimits { request, claim_hold, sync_hold, sync_body_bytes, .. } = *limits;
         let HttpLimits { api_at_once, team_at_once, waits_at_once, .. } = *limits;
+        let HttpLimits { webhook_body_bytes, webhooks_at_once, .. } = *limits;
         let HttpLimits { agent_at_once, agents_at_once, newcomers_at_once, .. } = *limits;
         let agents = AgentPlaces { each: agent_at_once, all: agents_at_once, newcomers: newcomers_at_once };
         let agents = Lane::for_agents(Arc::new(Agents::new(agents)), limits);
@@ -104,6 +107,7 @@ impl Lanes {
             syncs: agents.clone().lasting(request.saturating_add(sync_hold)).taking(sync_body_bytes),
             agents,
             joining: Lane::open(newcomers_at_once.min(agents_at_once), limits),
+            webhooks: Lane::open(webhooks_at_once, limits).taking(webhook_body_bytes),
         }
     }
 }

@@ -18,13 +18,15 @@ fn of_every_route(path: &str, operation: &Operation) -> Vec<(&'static str, &'sta
     let Operation { parameters, request_body, security, .. } = operation;
     let is_only_for = |who: &SecurityRequirement| security.as_deref().is_some_and(|all| all == [who.clone()]);
     let is_open = is_only_for(&SecurityRequirement::default());
-    let is_an_agents = is_only_for(&SecurityRequirement::new("runner", Vec::<String>::new()));
+    // Where nobody is named, operators and teams are meant. Only they have tokens that are good for some routes and not for others.
+    let is_a_callers =
+        security.is_none() || is_only_for(&SecurityRequirement::new("operator", Vec::<String>::new()));
     let takes_a_body = request_body.is_some();
     let takes_values = takes_a_body || parameters.as_ref().is_some_and(|all| !all.is_empty());
     [
         (takes_values, "400", "The request does not fit, or asks for what can't be"),
-        (!is_open, "401", "The token is missing or not known"),
-        (!is_open && !is_an_agents, "403", "The token is not good for this"),
+        (!is_open, "401", "The token or signature is missing or not known"),
+        (is_a_callers, "403", "The token is not good for this"),
         (path.contains('{'), "404", "There is no such thing"),
         (takes_a_body, "408", "The body did not come in time"),
         (takes_a_body, "413", "The body is too long"),

@@ -2,7 +2,9 @@
 //! A handler translates and calls `control`: it holds no rule of the domain.
 
 mod agent;
+mod alerts;
 mod audit;
+mod checkpoints;
 mod claims;
 mod mounted;
 mod paging;
@@ -10,6 +12,7 @@ mod pools;
 mod refresh;
 mod runners;
 mod service;
+mod webhooks;
 
 use crate::envelope::Refusal;
 use crate::lane::Lanes;
@@ -26,14 +29,15 @@ type JsonResult<T> = Result<Json<T>, Refusal>;
 type JsonResultWithStatus<T> = Result<(StatusCode, Json<T>), Refusal>;
 
 pub(crate) fn all(lanes: &Lanes) -> Mounted {
-    let Lanes { work, waits, figures, service, agents, syncs, joining } = lanes;
+    let Lanes { work, waits, figures, service, agents, syncs, joining, webhooks } = lanes;
     of_callers()
         .in_lane(work)
         .merge(Mounted::one("/claims/{claim}", get(claims::follow)).in_lane(waits))
         .merge(Mounted::one("/agent/bootstrap", post(agent::bootstrap)).in_lane(joining))
+        .merge(of_ci_systems().in_lane(webhooks))
         .merge(of_agents().in_lane(agents))
         .merge(Mounted::one("/agent/sync", post(agent::sync)).in_lane(syncs))
-        .merge(Mounted::one("/openapi.json", get(service::document)).in_lane(service))
+        .merge(of_anybody_within().in_lane(service))
         .under("/api/v1")
         .merge(of_anybody().in_lane(service))
         .merge(Mounted::one("/metrics", get(service::metrics)).in_lane(figures))
@@ -55,10 +59,24 @@ fn of_callers() -> Mounted {
         .and("/runners/{runner}/release", post(runners::release))
         .and("/runners/{runner}/token", post(runners::rotate_token))
         .and("/audit", get(audit::audit))
+        .and("/alerts", get(alerts::list))
 }
 
 fn of_agents() -> Mounted {
-    Mounted::one("/agent/self", get(agent::show_self)).and("/agent/registration", post(agent::registration))
+    Mounted::one("/agent/self", get(agent::show_self))
+        .and("/agent/registration", post(agent::registration))
+        .and("/checkpoint/create", post(checkpoints::create))
+        .and("/checkpoint/finalize", post(checkpoints::finalize))
+        .and("/checkpoint/status/{name}", get(checkpoints::status))
+        .and("/runner/readiness", get(checkpoints::readiness))
+}
+
+fn of_ci_systems() -> Mounted {
+    Mounted::one("/webhooks/github", post(webhooks::github)).and("/webhooks/gitlab", post(webhooks::gitlab))
+}
+
+fn of_anybody_within() -> Mounted {
+    Mounted::one("/openapi.json", get(service::document)).and("/healthz", get(service::healthz))
 }
 
 fn of_anybody() -> Mounted {
@@ -88,11 +106,19 @@ pub(crate) fn described() -> OpenApi {
         runners::release,
         runners::rotate_token,
         audit::audit,
+        alerts::list,
         agent::bootstrap,
         agent::show_self,
         agent::registration,
         agent::sync,
+        checkpoints::create,
+        checkpoints::finalize,
+        checkpoints::status,
+        checkpoints::readiness,
+        webhooks::github,
+        webhooks::gitlab,
         service::document,
+        service::healthz,
     ))]
     struct Prefixed;
 

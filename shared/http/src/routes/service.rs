@@ -28,6 +28,15 @@ pub(super) async fn health() -> Json<Status> {
     Json(Status { status: "ok" })
 }
 
+/// Whether the process lives, for clients that know this prefix only
+#[utoipa::path(
+    get, path = "/healthz", operation_id = "healthz", tag = "service", security(()),
+    responses((status = 200, description = "It does", body = Status))
+)]
+pub(super) async fn healthz() -> Json<Status> {
+    health().await
+}
+
 /// Whether it can work: 503 if not
 #[utoipa::path(
     get, path = "/ready", tag = "service", security(()),

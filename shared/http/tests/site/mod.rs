@@ -16,7 +16,7 @@ use motorpool_domain::claim::TeamLimits;
 use motorpool_domain::pool::BackendKind;
 use motorpool_domain::spec::Spec;
 use motorpool_http::auth::sha256;
-use motorpool_http::{HttpLimits, HttpState, Notifier, Tokens, router};
+use motorpool_http::{HttpLimits, HttpState, Notifier, Tokens, WebhookSecrets, router};
 use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
 use serde_json::{Value, json};
@@ -43,14 +43,23 @@ pub(crate) fn site_where(limits: HttpLimits, at_once: &[(&str, usize)]) -> Site 
     let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
     let at_once = at_once.iter().map(|(team, at_once)| (Owner::parse(*team).unwrap(), *at_once)).collect();
     let (ledger, queue) = (Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()));
-    made_of(ledger, queue, backends, limits, Teams { at_once, ..Teams::default() })
+    let teams = Teams { at_once, ..Teams::default() };
+    made_of(ledger, queue, backends, limits, teams, WebhookSecrets::default())
+}
+
+/// One that takes webhooks.
+pub(crate) fn site_with_webhooks(webhooks: WebhookSecrets, limits: HttpLimits) -> Site {
+    let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
+    let (ledger, queue) = (Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()));
+    made_of(ledger, queue, backends, limits, Teams::default(), webhooks)
 }
 
 /// With these teams and their limits.
 pub(crate) fn site_with_teams(teams: BTreeMap<Owner, TeamLimits>) -> Site {
     let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
     let (ledger, queue) = (Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()));
-    made_of(ledger, queue, backends, HttpLimits::default(), Teams { limits: teams, ..Teams::default() })
+    let teams = Teams { limits: teams, ..Teams::default() };
+    made_of(ledger, queue, backends, HttpLimits::default(), teams, WebhookSecrets::default())
 }
 
 pub(crate) fn site_on(
@@ -59,7 +68,7 @@ pub(crate) fn site_on(
     backends: Backends,
     limits: HttpLimits,
 ) -> Site {
-    made_of(ledger, queue, backends, limits, Teams::default())
+    made_of(ledger, queue, backends, limits, Teams::default(), WebhookSecrets::default())
 }
 
 #[derive(Default)]
@@ -74,6 +83,7 @@ fn made_of(
     backends: Backends,
     limits: HttpLimits,
     teams: Teams,
+    webhooks: WebhookSecrets,
 ) -> Site {
     let notifier = Arc::new(Notifier::default());
     let control = Control::new(Parts {
@@ -84,6 +94,7 @@ fn made_of(
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         doorbell: Arc::clone(&notifier) as _,
+        alerts: None,
         secret: ServerSecret::new(b"server secret"),
         settings: Settings {
             refresh: Duration::from_secs(30),
@@ -99,7 +110,8 @@ fn made_of(
         teams: vec![team("red", TEAM), team("blue", OTHER_TEAM)],
         at_once: teams.at_once,
     };
-    let state = HttpState { control: Arc::new(control), tokens, notifier: Arc::clone(&notifier), limits };
+    let state =
+        HttpState { control: Arc::new(control), tokens, webhooks, notifier: Arc::clone(&notifier), limits };
     Site { router: router(state), notifier }
 }
 
@@ -114,8 +126,12 @@ impl Site {
 
     /// A pool of one machine, whose agent has bootstrapped.
     pub(crate) async fn with_a_machine(self) -> Self {
-        let pool = json!({"backend": "bare_metal", "clean": "keep"});
-        self.as_admin("PUT", "/api/v1/pools/macs", &pool).await.json(200);
+        self.with_a_machine_of(&json!({"backend": "bare_metal", "clean": "keep"})).await
+    }
+
+    /// The same in a pool of these settings.
+    pub(crate) async fn with_a_machine_of(self, pool: &Value) -> Self {
+        self.as_admin("PUT", "/api/v1/pools/macs", pool).await.json(200);
         let machine = json!({"runner_id": "mac-01", "pool": "macs"});
         let secret =
             self.as_admin("POST", "/api/v1/runners", &machine).await.json(201)["bootstrap_secret"].clone();
@@ -130,7 +146,7 @@ impl Site {
 
     pub(crate) async fn sync(&self, report: &Value, wait_ms: u64) -> Value {
         let mut body = json!({
-            "runner": "mac-01", "epoch": 1, "boot_id": "b", "agent_version": "1", "wait_ms": wait_ms,
+            "runner": "mac-01", "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "1", "wait_ms": wait_ms,
         });
         body.as_object_mut().unwrap().extend(report.as_object().unwrap().clone());
         self.ask("POST", "/api/v1/agent/sync", RUNNER, &body).await.json(200)

@@ -1,6 +1,6 @@
 //! Those who flood, on a thread of their own, until they are told to stop. Each is bounded in number, and none goes on after its time.
 
-use super::{FLOODERS, SILENT, SLOW_BODIES, STREAM_CONNECTIONS};
+use super::{FLOODERS, POOLS_BESIDE, SILENT, SLOW_BODIES, STREAM_CONNECTIONS};
 use anyhow::{Context, Result, anyhow, ensure};
 use motorpool_tests::harness::api::Api;
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ fn whole_frames(mut bytes: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 /// One of the team's own requests after the other, whatever the answer.
 async fn requests(api: Api, number: usize, counted: Arc<Counted>) {
-    let body = json!({"workflow": format!("flood-{number}"), "pool": crate::pools::name(1)});
+    let body = json!({"workflow": format!("flood-{number}"), "pool": crate::pools::name(POOLS_BESIDE)});
     loop {
         match api.post("provision", body.clone()).await {
             Ok(answer) if answer.status == 429 => counted.turned_away.fetch_add(1, Ordering::Relaxed),

@@ -1,5 +1,6 @@
 //! Those who do not flood: a team's claims, one after the other, and agents' heartbeats.
 
+use super::POOLS_BESIDE;
 use crate::clock::Stopwatch;
 use crate::pools;
 use crate::samples::Samples;
@@ -26,11 +27,9 @@ pub(super) async fn claims(api: &Api, name: &str, lasts: Duration) -> Result<Sam
     while all.elapsed() < lasts {
         pace.tick().await;
         let workflow = format!("{name}-{}", samples.len());
+        let pool = pools::name(samples.len() % POOLS_BESIDE);
         let watch = Stopwatch::start();
-        let claim = api
-            .post("provision", json!({"workflow": workflow, "pool": pools::name(0)}))
-            .await?
-            .expect(202)?;
+        let claim = api.post("provision", json!({"workflow": workflow, "pool": pool})).await?.expect(202)?;
         samples.add(watch.elapsed());
         ensure!(claim["runners"][0]["warm"] == true, "it was not warm: {claim}");
     }
@@ -75,7 +74,7 @@ async fn beats(api: Api, runner: RunnerId, mut over: watch::Receiver<bool>) -> R
     let mut heard = Heard::default();
     loop {
         let report = json!({
-            "runner": runner, "epoch": 1, "boot_id": BOOT_ID, "agent_version": "bench",
+            "runner": runner, "epoch": 1, "boot_id": BOOT_ID, "protocol": 3, "agent_version": "bench",
             "registered": null, "results": [], "wait_ms": 0,
         });
         let watch = Stopwatch::start();

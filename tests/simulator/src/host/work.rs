@@ -160,7 +160,8 @@ impl Host {
         let (low, high) = match kind {
             Kind::Prepare => (1_000, 30_000),
             Kind::Register | Kind::Deregister => (300, 15_000),
-            Kind::Cleanup => (500, 60_000),
+            Kind::Cleanup | Kind::Reset => (500, 60_000),
+            Kind::Readiness => (200, 20_000),
         };
         let wait_ms = self.chance.skewed(low, high);
         let outcome = match ground.strikes(Wind::TasksFail) {

@@ -13,7 +13,7 @@ use crate::schedule::SimClock;
 use crate::yard::{Power, Yard};
 use motorpool_control::ports::backend::LaunchOrder;
 use motorpool_domain::ladder::{Lacking, LaunchCall, Shortage};
-use motorpool_domain::runner::{Holder, Notice, Runner, RunnerState, StateName};
+use motorpool_domain::runner::{Notice, Runner, RunnerState, StateName};
 use motorpool_domain::{Epoch, LaunchId, PoolName, RunnerId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -365,8 +365,8 @@ impl Oracle {
         self.runner(runner).is_some_and(|runner| {
             let RunnerState::Running { hold, leaving: true } = &runner.state else { return false };
             let expired = runner.threshold.is_some_and(|threshold| threshold.passed(now));
-            let Holder::Claim(claim) = &hold.holder;
-            !expired && self.claim(claim).is_some_and(|claim| !claim.state.open())
+            let claim = hold.holder.claim().and_then(|claim| self.claim(claim));
+            !expired && claim.is_some_and(|claim| !claim.state.open())
         })
     }
 

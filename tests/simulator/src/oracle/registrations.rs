@@ -2,7 +2,6 @@
 
 use super::Oracle;
 use crate::ci::{Entry, Registry};
-use motorpool_domain::runner::Runner;
 use std::collections::BTreeMap;
 
 /// How long a runner that is over may be listed, with faults all around.
@@ -36,6 +35,7 @@ impl Oracle {
     fn is_ghost(&self, entry: &Entry) -> bool {
         let Entry { runner, epoch, label, .. } = entry;
         let record = self.runner(runner).filter(|record| record.epoch == *epoch);
-        record.and_then(Runner::holder).is_none_or(|holder| holder.label() != *label)
+        let wanted = record.and_then(|record| record.holder().map(|holder| holder.label(&record.pool)));
+        wanted.as_ref() != Some(label)
     }
 }

@@ -114,7 +114,7 @@ impl Oracle {
         let expired = before.threshold.is_some_and(|threshold| threshold.passed(scene.now()));
         let right = match after.state.name() {
             StateName::Releasing => {
-                let holder = before.holder().and_then(|Holder::Claim(claim)| self.claim(claim));
+                let holder = before.holder().and_then(Holder::claim).and_then(|claim| self.claim(claim));
                 holder.is_none_or(|claim: &Claim| !claim.state.open())
             }
             StateName::Terminated => scene.yard.gone(&before.id, before.provider_id.as_deref()),

@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod audit_why;
+pub mod checkpoints;
 pub mod claims;
 pub mod limits;
 pub mod openapi;
@@ -99,6 +100,19 @@ macro_rules! with_black_box_cases {
                 refuse_09_why_tells_nothing_of_the_next_holder,
                 a_pools_log_tells_who_defined_it,
                 a_log_is_asked_for_by_subject;
+            checkpoints:
+                a_job_s_checkpoint_is_created_with_its_runner_running,
+                inv_26_the_same_job_again_gets_the_same_checkpoint,
+                inv_12_a_second_job_is_refused_while_one_is_active,
+                finalize_is_queued_once_and_told_again,
+                after_a_failure_the_machine_is_reset_and_after_a_success_cleaned,
+                inv_29_a_failure_overrides_a_success_until_the_cleaning_has_begun,
+                a_machine_that_is_not_ready_after_its_reset_waits_for_a_person,
+                in_a_pool_of_claims_a_checkpoint_is_the_hold_s,
+                a_pool_of_hooks_is_not_claimed,
+                readiness_tells_whether_a_job_may_come,
+                refuse_08_a_checkpoint_is_its_runner_s_alone,
+                refuse_12_and_13_what_a_hook_sends_is_checked;
             openapi:
                 the_document_has_every_route_of_the_design,
                 the_document_refers_only_to_what_it_has,
@@ -118,6 +132,7 @@ macro_rules! with_black_box_cases {
             refusals_callers:
                 a_missing_wrong_or_malformed_token_opens_nothing,
                 a_header_that_is_not_one_bearer_token_opens_nothing,
+                refuse_01_webhooks_are_not_taken_without_a_secret,
                 a_teams_token_does_not_open_the_operators_routes,
                 refuse_09_a_teams_claim_is_closed_to_another,
                 refuse_08_a_runners_token_opens_no_other_route,

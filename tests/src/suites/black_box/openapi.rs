@@ -61,9 +61,12 @@ pub async fn the_document_has_every_route_of_the_design(target: &Target) -> Resu
         "DELETE /api/v1/runners/{runner}",
         "POST /api/v1/runners/{runner}/token",
         "GET /api/v1/audit",
+        "GET /api/v1/alerts",
         "POST /api/v1/agent/bootstrap",
         "GET /api/v1/agent/self",
         "POST /api/v1/agent/sync",
+        "POST /api/v1/webhooks/github",
+        "POST /api/v1/webhooks/gitlab",
         "GET /health",
         "GET /ready",
         "GET /metrics",
@@ -117,6 +120,7 @@ pub async fn answers_have_the_documents_fields(target: &Target) -> Result<()> {
     fits(&document, "RunnerView", &target.api.runner(&runner).await?)?;
     fits(&document, "RunnersPage", &target.api.get(&format!("runners?pool={pool}")).await?.body)?;
     fits(&document, "AuditPage", &target.api.get(&format!("audit?subject={runner}")).await?.body)?;
+    fits(&document, "AlertsPage", &target.api.get("alerts?all=true").await?.body)?;
     fits(&document, "RefreshReport", &target.api.refresh().await?)?;
     let refusal = target.api.get("pools/nowhere").await?.expect(404)?;
     fits(&document, "ErrorEnvelope", &refusal)?;

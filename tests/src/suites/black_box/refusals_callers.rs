@@ -94,6 +94,7 @@ pub async fn a_teams_token_does_not_open_the_operators_routes(target: &Target) -
         (Method::POST, "/api/v1/runners/{runner}/token", format!("runners/{runner}/token"), Value::Null),
         (Method::POST, "/api/v1/refresh", "refresh?sweep=now".to_owned(), Value::Null),
         (Method::GET, "/api/v1/audit", format!("audit?subject=pool:{pool}"), Value::Null),
+        (Method::GET, "/api/v1/alerts", "alerts?all=true".to_owned(), Value::Null),
         (Method::GET, "/metrics", "/metrics".to_owned(), Value::Null),
     ] {
         let mut request = target.team_a.request(method.clone(), &path);
@@ -148,7 +149,7 @@ pub async fn refuse_08_a_runners_token_opens_no_other_route(target: &Target) -> 
     let watch = Watch::over(target, &[&pool]).await?;
     let as_runner = target.as_who(Some(&agent.token));
     let mut tried = 0;
-    for operation in guarded(target).await?.iter().filter(|operation| !operation.path.contains("/agent/")) {
+    for operation in guarded(target).await?.iter().filter(|operation| !operation.open_to.contains("runner")) {
         let answer = as_runner.send(request(&as_runner, operation)?).await?;
         watch.refused(answer, 403, "forbidden").await.with_context(|| format!("{operation:?}"))?;
         tried += 1;
@@ -175,7 +176,7 @@ pub async fn refuse_08_a_runners_token_is_good_for_that_runner_alone(target: &Ta
         let answer = target.as_who(Some(token)).post("agent/sync", lie.clone()).await?;
         watch.refused(answer, 401, "unauthorized").await.with_context(|| format!("token {token:?}"))?;
     }
-    let nobody = json!({"runner": "nobody", "epoch": 1, "boot_id": "b", "agent_version": "v"});
+    let nobody = json!({"runner": "nobody", "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "v"});
     let unknown = free.say(nobody).await?;
     let message = watch.refused(unknown, 401, "unauthorized").await?;
     let known = watch.refused(free.say(held.report()).await?, 401, "unauthorized").await?;
@@ -197,16 +198,35 @@ pub async fn refuse_08_what_looks_like_a_runners_token_is_told_where_it_belongs(
     Ok(())
 }
 
+/// No token of ours opens them, and without a secret nothing does.
+pub async fn refuse_01_webhooks_are_not_taken_without_a_secret(target: &Target) -> Result<()> {
+    let watch = Watch::over(target, &[METAL]).await?;
+    for who in [&target.as_who(None), &target.api] {
+        watch.refused(who.post("webhooks/github", json!({})).await?, 401, "unauthorized").await?;
+        watch.refused(who.post("webhooks/gitlab", json!({})).await?, 404, "not_found").await?;
+        let signed = who.request(Method::POST, "webhooks/github").header("x-hub-signature-256", "sha256=00");
+        watch.refused(who.send(signed.json(&json!({}))).await?, 404, "not_found").await?;
+    }
+    Ok(())
+}
+
 /// Every operation that needs a token.
 async fn guarded(target: &Target) -> Result<Vec<Operation>> {
     let all = operations(target).await?;
-    Ok(all.into_iter().filter(|operation| !operation.open_to.is_empty()).collect())
+    let tokens = ["operator", "team", "runner"].map(str::to_owned).into();
+    Ok(all.into_iter().filter(|operation| !operation.open_to.is_disjoint(&tokens)).collect())
 }
 
 /// A request to the operation with a path that leads somewhere, and a body that is wrong: who may not must not learn that.
 fn request(who: &Api, operation: &Operation) -> Result<reqwest::RequestBuilder> {
+    let names = [
+        ("{pool}", METAL),
+        ("{claim}", "c-1"),
+        ("{runner}", "nobody"),
+        ("{name}", "job-1-1739451000-a1b2c3d4"),
+    ];
     let path =
-        operation.path.replace("{pool}", METAL).replace("{claim}", "c-1").replace("{runner}", "nobody");
+        names.into_iter().fold(operation.path.clone(), |path, (place, name)| path.replace(place, name));
     let request = who.request(operation.method.parse()?, &path);
     Ok(match operation.method.as_str() {
         "GET" | "DELETE" => request,

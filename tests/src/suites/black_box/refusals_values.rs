@@ -50,14 +50,17 @@ pub async fn refuse_13_ids_hold_nothing_that_a_shell_or_a_path_knows(target: &Ta
                 "agent/bootstrap",
                 json!({"runner": bad, "secret": "s", "token_sha256": "", "machine_id": "", "boot_id": ""}),
             ),
-            ("agent/sync", json!({"runner": bad, "epoch": 1, "boot_id": "b", "agent_version": "v"})),
             (
                 "agent/sync",
-                json!({"runner": "x", "epoch": 1, "boot_id": "b", "agent_version": "v", "registered": bad}),
+                json!({"runner": bad, "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "v"}),
             ),
             (
                 "agent/sync",
-                json!({"runner": "x", "epoch": 1, "boot_id": "b", "agent_version": "v", "busy": bad}),
+                json!({"runner": "x", "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "v", "registered": bad}),
+            ),
+            (
+                "agent/sync",
+                json!({"runner": "x", "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "v", "busy": bad}),
             ),
         ] {
             let answer = target.api.post(path, body.clone()).await?;

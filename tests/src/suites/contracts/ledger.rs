@@ -2,6 +2,7 @@
 //!
 //! [`ledger_contract!`](crate::ledger_contract) makes a test of each case.
 
+pub mod alerts;
 pub mod claims;
 pub mod due;
 pub mod fixtures;
@@ -107,6 +108,12 @@ macro_rules! ledger_contract {
             teams::whoever_waits_is_found_team_by_team,
             teams::a_teams_claims_are_listed_and_counted_apart,
             listings::a_bad_page_is_an_error,
+            alerts::an_alert_is_read_as_written,
+            alerts::inv_02_an_alert_is_written_only_as_it_was_read,
+            alerts::inv_02_of_16_that_raise_one_incident_one_opens_it,
+            alerts::inv_02_of_16_that_would_tell_one_does,
+            alerts::an_alert_is_due_when_something_is_to_be_told_or_looked_at,
+            alerts::open_alerts_are_listed_by_age_and_those_that_are_over_behind_them,
             log::the_log_is_newest_first_and_in_pages,
             log::inv_02_a_lost_write_leaves_no_entry,
             log::a_transaction_logs_on_every_record_it_changes,

@@ -2,8 +2,8 @@
 
 use super::{Change, Decision, Refusal, Step};
 use crate::ci::Registration;
-use crate::pool::Clean;
-use crate::runner::{CleanProof, HandedOut, ProofKind, RunnerState, may_be_handed_out};
+use crate::pool::{Clean, Dispatch};
+use crate::runner::{CleanProof, CleanStep, HandedOut, ProofKind, RunnerState, may_be_handed_out};
 use crate::time::Threshold;
 
 /// How often a clean step is tried before a person must look.
@@ -55,6 +55,8 @@ impl Step<'_> {
             RunnerState::Created { .. } => self.terminating(why),
             RunnerState::Claimed { .. } | RunnerState::Running { .. } => self.discard(why),
             RunnerState::Releasing { .. } => self.give_up(why),
+            // Its CI system should know it while it is idle, and does not.
+            RunnerState::Idle if self.rules.dispatch == Dispatch::Hook => self.give_up(why),
             RunnerState::Resetting { .. }
             | RunnerState::Idle
             | RunnerState::Quarantined { .. }
@@ -124,27 +126,32 @@ impl Step<'_> {
             attempt: attempt + 1,
             not_before: self.now.after(backoff),
             why: why.to_owned(),
+            step: self.settled_step(),
         };
-        self.to(state, Some(self.limits().resetting + backoff), format!("cleaning again: {why}"))
+        self.to(state, Some(self.rules.resets_within() + backoff), format!("cleaning again: {why}"))
+    }
+
+    /// How it is cleaned stays settled, however often it is tried.
+    fn settled_step(&self) -> Option<CleanStep> {
+        match &self.runner.state {
+            RunnerState::Resetting { step, .. } => *step,
+            RunnerState::Created { .. }
+            | RunnerState::Idle
+            | RunnerState::Claimed { .. }
+            | RunnerState::Running { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. }
+            | RunnerState::Terminating { .. }
+            | RunnerState::Terminated { .. } => None,
+        }
     }
 
     pub(super) fn registration_issued(&self, registration: &Registration, next: &HandedOut) -> Decision {
         match &self.runner.state {
             RunnerState::Created { hold: Some(_), .. }
             | RunnerState::Claimed { .. }
-            | RunnerState::Running { .. } => {
-                if !may_be_handed_out(self.runner, next) {
-                    return Decision::Refuse(Refusal::HandedOut);
-                }
-                if self.runner.registration.as_ref() == Some(registration) {
-                    return Decision::Stay;
-                }
-                let why = format!("it registers as {}", registration.name);
-                self.noting(why, |after| {
-                    after.registration = Some(registration.clone());
-                    after.handed_out = Some(next.clone());
-                })
-            }
+            | RunnerState::Running { .. } => self.issued(registration, next),
+            RunnerState::Idle if self.rules.dispatch == Dispatch::Hook => self.issued(registration, next),
             RunnerState::Created { hold: None, .. }
             | RunnerState::Resetting { .. }
             | RunnerState::Idle
@@ -153,6 +160,20 @@ impl Step<'_> {
             | RunnerState::Terminating { .. }
             | RunnerState::Terminated { .. } => Decision::Refuse(Refusal::NotNow),
         }
+    }
+
+    fn issued(&self, registration: &Registration, next: &HandedOut) -> Decision {
+        if !may_be_handed_out(self.runner, next) {
+            return Decision::Refuse(Refusal::HandedOut);
+        }
+        if self.runner.registration.as_ref() == Some(registration) {
+            return Decision::Stay;
+        }
+        let why = format!("it registers as {}", registration.name);
+        self.noting(why, |after| {
+            after.registration = Some(registration.clone());
+            after.handed_out = Some(next.clone());
+        })
     }
 
     pub(super) fn program_seen(&self, version: &str) -> Decision {

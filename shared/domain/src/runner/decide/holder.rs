@@ -1,12 +1,15 @@
 //! What a claim does to a runner: takes it, begins its time, gives it back.
 
 use super::{Decision, Refusal, Step};
+use crate::pool::Dispatch;
 use crate::runner::{Hold, RunnerState, can_be_taken_on_its_way};
 use crate::time::Threshold;
 
 impl Step<'_> {
     pub(super) fn taken(&self, hold: &Hold) -> Decision {
         match &self.runner.state {
+            // There the CI system hands out work by itself.
+            RunnerState::Idle if self.rules.dispatch == Dispatch::Hook => Decision::Refuse(Refusal::NotNow),
             RunnerState::Idle => self.to(
                 RunnerState::Claimed { hold: hold.clone() },
                 Some(self.limits().claimed),

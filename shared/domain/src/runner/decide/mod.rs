@@ -1,6 +1,7 @@
 //! The runner's state machine: one pure function over every state and event, by who causes the event.
 
 mod agent;
+mod checkpoint;
 mod holder;
 mod operator;
 mod provider;
@@ -8,7 +9,7 @@ mod refresh;
 mod token;
 
 use crate::ids::Epoch;
-use crate::pool::{Limits, Rules};
+use crate::pool::{Dispatch, Limits, Rules};
 use crate::runner::{CleanProof, Hold, Runner, RunnerEvent, RunnerState, StateName};
 use crate::time::{Threshold, Timestamp};
 use std::time::Duration;
@@ -26,6 +27,10 @@ pub fn decide(runner: &Runner, event: &RunnerEvent, rules: &Rules, now: Timestam
         E::LaunchFailed { why } => step.launch_failed(why),
         E::Ready { until } => step.ready(*until),
         E::Taken { hold } => step.taken(hold),
+        E::CheckpointCreated { checkpoint, hold } => step.checkpoint_created(checkpoint, hold.as_ref()),
+        E::CleanIssued { step: clean } => step.clean_issued(*clean),
+        E::Paused => step.paused(),
+        E::Unpaused => step.unpaused(),
         E::Registered { until } => step.registered(*until),
         E::Unhealthy { why } => step.unhealthy(why),
         E::TimeBegins { until } => step.time_begins(*until),
@@ -89,7 +94,12 @@ fn needs_time_left(event: &RunnerEvent) -> bool {
         | E::Deregistered
         | E::RegistrationIssued { .. }
         | E::CleanProven { .. } => true,
-        E::Launched { .. }
+        // A runner that is idle in such a pool is kept, and stays whatever its threshold says.
+        E::CheckpointCreated { .. }
+        | E::CleanIssued { .. }
+        | E::Paused
+        | E::Unpaused
+        | E::Launched { .. }
         | E::Attempted { .. }
         | E::LaunchFailed { .. }
         | E::Unhealthy { .. }
@@ -139,12 +149,23 @@ impl Step<'_> {
         }
         match state.name() {
             StateName::Created | StateName::Claimed | StateName::Running | StateName::Releasing => {}
+            // There the CI system finds work for idle ones by itself.
+            StateName::Idle if self.rules.dispatch == Dispatch::Hook => {}
             // Nobody holds it any more: whatever the CI system still knows of it is void.
             StateName::Resetting
             | StateName::Idle
             | StateName::Quarantined
             | StateName::Terminating
             | StateName::Terminated => after.registration = None,
+        }
+        let is_on_its_way = match (self.runner.state.name(), state.name()) {
+            (_, StateName::Idle | StateName::Releasing) => true,
+            (from, StateName::Resetting) => matches!(from, StateName::Releasing | StateName::Resetting),
+            (from, to) => from == to,
+        };
+        if !is_on_its_way {
+            // What the CI system was told of an earlier job says nothing of the next.
+            after.paused_at = None;
         }
         after.state = state;
         after.rev += 1;
@@ -179,13 +200,15 @@ impl Step<'_> {
     }
 
     fn resetting(&self, why: &str) -> Decision {
-        let state = RunnerState::Resetting { attempt: 1, not_before: self.now, why: why.to_owned() };
-        self.to(state, Some(self.limits().resetting), why)
+        let state =
+            RunnerState::Resetting { attempt: 1, not_before: self.now, why: why.to_owned(), step: None };
+        self.to(state, Some(self.rules.resets_within()), why)
     }
 
     fn idle(&self, proof: CleanProof, why: &str) -> Decision {
         match self.to(RunnerState::Idle, Some(self.limits().idle), why) {
             Decision::Change(mut change) => {
+                change.after.keep_promise(proof.how, self.now);
                 change.after.proof = Some(proof);
                 Decision::Change(change)
             }

@@ -1,7 +1,7 @@
 //! What becomes of a runner whose threshold passed.
 
 use super::{Decision, Step};
-use crate::runner::RunnerState;
+use crate::runner::{Hold, Holder, RunnerState, awaits_pause};
 
 impl Step<'_> {
     pub(super) fn threshold_passed(&self, needed: bool) -> Decision {
@@ -12,12 +12,21 @@ impl Step<'_> {
             RunnerState::Created { .. } => {
                 self.terminating(&format!("it did not become ready in time: {}", self.held_up()))
             }
+            // Nothing could be done to it yet, and nothing is wrong with it.
+            state @ (RunnerState::Releasing { .. } | RunnerState::Resetting { .. })
+                if awaits_pause(self.runner, self.rules) =>
+            {
+                self.to(state.clone(), Some(self.limits().releasing), "its CI system has not answered yet")
+            }
             RunnerState::Resetting { attempt, .. } => self.clean_again(*attempt, "it took too long"),
             RunnerState::Idle if self.runner.kept || needed => {
                 self.to(RunnerState::Idle, Some(self.limits().idle), "still wanted in the pool")
             }
             RunnerState::Idle => self.terminating("nobody claimed it in time"),
             RunnerState::Claimed { .. } => self.discard("it did not register in time"),
+            RunnerState::Running { hold: hold @ Hold { holder: Holder::Checkpoint(_), .. }, .. } => {
+                self.checkpoint_forgotten(hold)
+            }
             RunnerState::Running { .. } => self.discard("its holder's time was over"),
             RunnerState::Releasing { .. } => self.give_up("it did not deregister in time"),
             RunnerState::Terminating { why, told } => {

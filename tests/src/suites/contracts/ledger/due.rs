@@ -50,7 +50,8 @@ pub async fn what_is_terminal_or_a_persons_is_never_due(ledger: Shared) -> Resul
     }
     assert_eq!(ledger.due(at(LIMIT * 100), 10).await?, []);
 
-    let state = RunnerState::Resetting { attempt: 1, not_before: at(2), why: "released".to_owned() };
+    let state =
+        RunnerState::Resetting { attempt: 1, not_before: at(2), why: "released".to_owned(), step: None };
     let free = Runner { threshold: Some(Threshold(at(50))), ..moved(&stuck, state) };
     must_write(&ledger, &stuck, &free).await?;
     assert_eq!(ledger.due(at(50), 10).await?, [due(&free.id)]);

@@ -98,7 +98,8 @@ pub fn terminated(runner: &Runner) -> Runner {
 
 /// The next life of a runner.
 pub fn reset(runner: &Runner) -> Runner {
-    let state = RunnerState::Resetting { attempt: 1, not_before: at(0), why: "it was used".to_owned() };
+    let state =
+        RunnerState::Resetting { attempt: 1, not_before: at(0), why: "it was used".to_owned(), step: None };
     Runner { epoch: runner.epoch.next(), ..moved(runner, state) }
 }
 

@@ -1,27 +1,36 @@
 //! GitLab: runners made and deleted through its API, each with a token of its own, and the list of them. The name that we give is a
-//! runner's description there.
+//! runner's description there. Jobs, and pausing a runner, are in `jobs` and `pause`.
+
+mod jobs;
+mod pause;
+mod refusal;
+mod request;
+mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use motorpool_control::ports::ci::{
-    Ci, CiError, CiTrouble, ListedRunner, Rate, Registered, RegistrationOrder,
+    Ci, CiError, CiJob, CiTrouble, ListedRunner, Paused, Rate, Registered, RegistrationOrder,
 };
 use motorpool_control::ports::clock::{Clock, SystemClock};
+use motorpool_domain::ci::JobStatus;
 use reqwest::StatusCode;
 use secrecy::SecretString;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
+use crate::call::{Call, Response};
 use crate::error::{CallError, SetupError};
 use crate::health::Verb;
 use crate::limits::{Account, LimitHeaders};
-use crate::transport::{Call, Pass, Response, Transport, Vendor, checked_token};
+use crate::transport::{Pass, Transport, Vendor, checked_token};
+use refusal::refusal;
+use scope::Scope;
 
 static GITLAB: Vendor = Vendor {
     name: "GitLab",
-    limit: LimitHeaders { remaining: "ratelimit-remaining", reset: "ratelimit-reset" },
+    limit: Some(LimitHeaders { remaining: "ratelimit-remaining", reset: "ratelimit-reset" }),
     token_header: "private-token",
     token_prefix: "",
     headers: &[("accept", "application/json")],
@@ -30,8 +39,6 @@ static GITLAB: Vendor = Vendor {
 /// GitLab's largest.
 const PAGE: usize = 100;
 const MOST_PAGES: usize = 500;
-const MOST_TAGS: usize = 50;
-const LONGEST_TAG: usize = 255;
 /// How many doubtful names are kept. Those beyond it the sweep of ghosts has to find.
 const MOST_DOUBTFUL: usize = 1_000;
 
@@ -40,6 +47,8 @@ pub struct GitLabConfig {
     /// `https://gitlab.com`, or where your own is, without `/api/v4`.
     pub url: String,
     pub token: SecretString,
+    /// One that may only read, for the lists of runners and jobs; without it, `token` is used for these too.
+    pub read_token: Option<SecretString>,
     /// Send the token over plain HTTP too. Loopback needs no leave.
     pub plain_http: bool,
 }
@@ -48,6 +57,8 @@ pub struct GitLabConfig {
 pub struct GitLab {
     transport: Transport,
     pass: Pass,
+    /// Of the token that may only read.
+    reader: Option<Pass>,
     /// Names of runners that GitLab may or may not have made: the answer was lost. GitLab takes a name twice, and nobody knows the token
     /// of the first runner, which would be listed for ever. To look before every call would double the calls for what happens hardly
     /// ever; so only these names are looked for, and what a restart forgets, the sweep of ghosts removes when its runner is gone.
@@ -56,10 +67,18 @@ pub struct GitLab {
 
 impl GitLab {
     pub fn new(config: GitLabConfig) -> Result<Self, SetupError> {
-        let GitLabConfig { url, token, plain_http } = config;
-        let token = checked_token(&GITLAB, &token)?;
+        let GitLabConfig { url, token, read_token, plain_http } = config;
+        let pass = |account, token| Pass { account, token, made_from: None };
+        let token = checked_token(&token).ok_or(SetupError::Token { vendor: GITLAB.name })?;
+        let reader = match read_token {
+            Some(token) => {
+                let token = checked_token(&token).ok_or(SetupError::SecondLogin { vendor: GITLAB.name })?;
+                Some(pass(Account::SecondToken, token))
+            }
+            None => None,
+        };
         let transport = Transport::new(&GITLAB, &url, plain_http, Arc::new(SystemClock))?;
-        Ok(Self { transport, pass: Pass { account: Account::Token, token }, doubtful: Mutex::default() })
+        Ok(Self { transport, pass: pass(Account::Token, token), reader, doubtful: Mutex::default() })
     }
 
     #[must_use]
@@ -72,11 +91,21 @@ impl GitLab {
         self.transport.ask(&self.pass, call).await
     }
 
+    /// For calls that change nothing. A refusal has to name the token that was used.
+    async fn read(&self, call: &Call) -> Result<(Response, TokenUse), CallError> {
+        let (pass, used) = match &self.reader {
+            Some(reader) => (reader, TokenUse::Reading),
+            None => (&self.pass, TokenUse::All),
+        };
+        Ok((self.transport.ask(pass, call).await?, used))
+    }
+
     async fn made(&self, order: &RegistrationOrder<'_>) -> Result<Registered, CallError> {
         let RegistrationOrder { binding, name, label, workflow: _ } = order;
         let scope = Scope::parse(&binding.scope)?;
         let attempted = format!("register the runner {name} with {}", scope.words());
-        let call = Call::post("api/v4/user/runners".to_owned(), Some(body(order, scope)?), attempted);
+        let call =
+            Call::post("api/v4/user/runners".to_owned(), Some(request::body(order, scope)?), attempted);
         if self.doubtful().contains(*name) {
             // Few runners have the claim's own tag: this is one page.
             for runner in self.find(scope, Some(label.as_str()), |runner| runner.name == *name).await? {
@@ -101,22 +130,20 @@ impl GitLab {
     async fn create(&self, call: &Call, scope: Scope) -> Result<Registered, CallError> {
         let answer = self.call(call).await?;
         if answer.status != StatusCode::CREATED {
-            return Err(refusal(scope, &answer, &call.attempted));
+            return Err(refusal(scope, TokenUse::All, &answer, &call.attempted));
         }
         let Created { id, token } = answer.read(GITLAB.name, &call.attempted)?;
         Ok(Registered { id: id.to_string(), secret: token, url: Some(self.transport.base().to_owned()) })
     }
 
     async fn delete(&self, scope: Scope, id: &str) -> Result<(), CallError> {
-        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(CallError::Refused(format!("{id:?} is no runner of GitLab's: its ids are numbers")));
-        }
+        let id = number(id, "runner")?;
         let call =
             Call::delete(format!("api/v4/runners/{id}"), format!("remove the runner {id} from GitLab"));
         let answer = self.call(&call).await?;
         match answer.status {
             StatusCode::NO_CONTENT | StatusCode::OK | StatusCode::NOT_FOUND => Ok(()),
-            _ => Err(refusal(scope, &answer, &call.attempted)),
+            _ => Err(refusal(scope, TokenUse::All, &answer, &call.attempted)),
         }
     }
 
@@ -136,16 +163,12 @@ impl GitLab {
                 ("page", page.to_string()),
             ];
             query.extend(tag.map(|tag| ("tag_list", tag.to_owned())));
-            let answer = self.call(&Call::get(scope.list(), query, &attempted)).await?;
+            let (answer, used) = self.read(&Call::get(scope.list(), query, &attempted)).await?;
             if answer.status != StatusCode::OK {
-                return Err(refusal(scope, &answer, &attempted));
+                return Err(refusal(scope, used, &answer, &attempted));
             }
             let runners: Vec<Runner> = answer.read(GITLAB.name, &attempted)?;
-            // Without the header, which a proxy may take away, a page that is not full is the last.
-            let last = match answer.header("x-next-page") {
-                Some(next) => next.trim().is_empty(),
-                None => runners.len() < PAGE,
-            };
+            let last = is_last(&answer, runners.len());
             let listed = runners.into_iter().map(|Runner { id, description, job_execution_status }| {
                 let busy = job_execution_status.as_deref() == Some("active");
                 (id, ListedRunner { id: id.to_string(), name: description.unwrap_or_default(), busy })
@@ -182,6 +205,20 @@ impl Ci for GitLab {
         self.transport.noted(scope, Verb::List, listing.await)
     }
 
+    async fn job_status(&self, job: &CiJob) -> Result<JobStatus, CiError> {
+        self.transport.noted(&job.scope, Verb::JobStatus, self.status_of(job).await)
+    }
+
+    async fn pause(&self, scope: &str, runner_id: &str) -> Result<Paused, CiError> {
+        let pausing = async { self.pause_runner(Scope::parse(scope)?, runner_id).await };
+        self.transport.noted(scope, Verb::Pause, pausing.await)
+    }
+
+    async fn unpause(&self, scope: &str, runner_id: &str) -> Result<(), CiError> {
+        let unpausing = async { self.unpause_runner(Scope::parse(scope)?, runner_id).await };
+        self.transport.noted(scope, Verb::Unpause, unpausing.await)
+    }
+
     fn rate(&self) -> Option<Rate> {
         self.transport.rate()
     }
@@ -205,138 +242,23 @@ struct Runner {
     job_execution_status: Option<String>,
 }
 
+/// Which of the tokens a call was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    Instance,
-    Group(u64),
-    Project(u64),
+pub(crate) enum TokenUse {
+    All,
+    Reading,
 }
 
-impl Scope {
-    fn parse(text: &str) -> Result<Self, CallError> {
-        let number = |text: &str| text.parse::<u64>().ok();
-        let scope = match text.split_once('/') {
-            None => (text == "instance").then_some(Self::Instance),
-            Some(("groups", id)) => number(id).map(Self::Group),
-            Some(("projects", id)) => number(id).map(Self::Project),
-            Some(_) => None,
-        };
-        scope.ok_or_else(|| {
-            let rule = "write \"groups/ID\", \"projects/ID\" or \"instance\", with the number as ID";
-            CallError::Refused(format!("{text:?} is no scope of GitLab's: {rule}"))
-        })
-    }
-
-    fn runner_type(self) -> &'static str {
-        match self {
-            Self::Instance => "instance_type",
-            Self::Group(_) => "group_type",
-            Self::Project(_) => "project_type",
-        }
-    }
-
-    fn list(self) -> String {
-        match self {
-            Self::Instance => "api/v4/runners/all".to_owned(),
-            Self::Group(id) => format!("api/v4/groups/{id}/runners"),
-            Self::Project(id) => format!("api/v4/projects/{id}/runners"),
-        }
-    }
-
-    fn words(self) -> String {
-        match self {
-            Self::Instance => "the GitLab instance".to_owned(),
-            Self::Group(id) => format!("GitLab's group {id}"),
-            Self::Project(id) => format!("GitLab's project {id}"),
-        }
-    }
-
-    fn role(self) -> &'static str {
-        match self {
-            Self::Instance => "an administrator",
-            Self::Group(_) => "an Owner of the group",
-            Self::Project(_) => "a Maintainer of the project",
-        }
+/// Without the header, which a proxy may take away, a page that is not full is the last.
+fn is_last(answer: &Response, found: usize) -> bool {
+    match answer.header("x-next-page") {
+        Some(next) => next.trim().is_empty(),
+        None => found < PAGE,
     }
 }
 
-fn body(order: &RegistrationOrder<'_>, scope: Scope) -> Result<Value, CallError> {
-    let RegistrationOrder { binding, name, label, workflow } = order;
-    let mut tags = vec![label.as_str().to_owned()];
-    tags.extend(binding.labels.iter().cloned());
-    let mut seen = BTreeSet::new();
-    tags.retain(|tag| seen.insert(tag.clone()));
-    if tags.len() > MOST_TAGS
-        || tags.iter().any(|tag| tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(','))
-    {
-        return Err(CallError::Refused(format!(
-            "GitLab takes {MOST_TAGS} tags a runner, of 1 to {LONGEST_TAG} characters without comma: change the pool's `labels`"
-        )));
-    }
-    let mut body = Map::new();
-    let mut set = |key: &str, value: Value| body.insert(key.to_owned(), value);
-    set("runner_type", json!(scope.runner_type()));
-    set("description", json!(name));
-    set("maintenance_note", json!(format!("Motorpool, for the workflow {workflow}")));
-    set("tag_list", json!(tags));
-    // A job that names no tag has not asked for this claim's runner.
-    set("run_untagged", json!(false));
-    match scope {
-        Scope::Instance => {}
-        Scope::Group(id) => {
-            set("group_id", json!(id));
-        }
-        Scope::Project(id) => {
-            set("project_id", json!(id));
-            // Nobody takes the runner over to another project.
-            set("locked", json!(true));
-        }
-    }
-    Ok(Value::Object(body))
-}
-
-/// What GitLab's errors mean, and what the operator can do.
-fn refusal(scope: Scope, answer: &Response, attempted: &str) -> CallError {
-    let what_to_do = match answer.status {
-        StatusCode::UNAUTHORIZED => {
-            "the token is wrong, revoked or expired: look at [gitlab] token_file in the settings".to_owned()
-        }
-        StatusCode::FORBIDDEN => format!(
-            "a permission is lacking: the token needs the scope api (or create_runner, manage_runner and read_api), \
-             and must be of {}",
-            scope.role()
-        ),
-        StatusCode::NOT_FOUND => {
-            "GitLab knows no such thing, or does not show it to this token: are the pool's `scope` and [gitlab] url right?"
-                .to_owned()
-        }
-        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
-            "GitLab does not take the request: look at the pool's `scope` and `labels`".to_owned()
-        }
-        status if status.is_redirection() => {
-            "GitLab is elsewhere: set [gitlab] url to where it sends a browser".to_owned()
-        }
-        _ => return answer.unexpected(GITLAB.name, attempted),
-    };
-    answer.refused(GITLAB.name, attempted, &what_to_do)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refuse_13_a_scope_reaches_no_other_path() {
-        for (text, expected) in [
-            ("instance", Some(Scope::Instance)),
-            ("groups/7", Some(Scope::Group(7))),
-            ("projects/8", Some(Scope::Project(8))),
-            ("groups/my-group", None),
-            ("groups/7/../8", None),
-            ("users/7", None),
-            ("", None),
-        ] {
-            assert_eq!(Scope::parse(text).ok(), expected, "{text:?}");
-        }
-    }
+fn number(id: &str, what: &str) -> Result<u64, CallError> {
+    let digits = !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
+    let number = id.parse().ok().filter(|_| digits);
+    number.ok_or_else(|| CallError::Refused(format!("{id:?} is no {what} of GitLab's: its ids are numbers")))
 }

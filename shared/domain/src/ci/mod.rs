@@ -1,8 +1,12 @@
 //! How a pool's runners are known to a CI system: where they register, under which name, and which of those that the system lists
-//! are ghosts.
+//! are ghosts. What a CI system's words say of a job is in `job`.
+
+mod job;
+
+pub use job::{GitHubJob, JenkinsBuild, JobStatus};
 
 use crate::ids::{Epoch, RunnerId};
-use crate::pool::RuleError;
+use crate::pool::{Dispatch, RuleError};
 use crate::runner::{Runner, StateName};
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +15,26 @@ use serde::{Deserialize, Serialize};
 pub enum CiSystem {
     GitHub,
     GitLab,
+    Jenkins,
 }
 
 impl CiSystem {
+    pub const ALL: [Self; 3] = [Self::GitHub, Self::GitLab, Self::Jenkins];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::GitHub => "github",
             Self::GitLab => "gitlab",
+            Self::Jenkins => "jenkins",
+        }
+    }
+
+    /// Whether we make the registrations of its runners. A node of Jenkins is configured there, once, and the pool's own commands start
+    /// its agent.
+    pub fn registers(self) -> bool {
+        match self {
+            Self::GitHub | Self::GitLab => true,
+            Self::Jenkins => false,
         }
     }
 }
@@ -27,6 +44,7 @@ impl CiSystem {
 pub struct CiBinding {
     pub system: CiSystem,
     /// GitHub: `org`, `owner/repository` or `enterprises/name`. GitLab: `groups/ID`, `projects/ID` or `instance`.
+    /// Jenkins: `instance`.
     pub scope: String,
     /// GitHub's runner group.
     pub group_id: u64,
@@ -38,7 +56,7 @@ pub struct CiBinding {
 
 /// The rules of `check` as regular expressions, for the API's document.
 impl CiBinding {
-    /// Of either system.
+    /// Of any system.
     pub const SCOPE_PATTERN: &'static str = "^[A-Za-z0-9._-]{1,100}(/[A-Za-z0-9._-]{1,100})?$";
     pub const LABEL_PATTERN: &'static str = "^[A-Za-z0-9._-]{1,100}$";
     pub const MOST_LABELS: usize = 20;
@@ -59,9 +77,9 @@ impl CiBinding {
         let known = match (self.system, parts.as_slice()) {
             (CiSystem::GitHub, [name]) => good_name(name),
             (CiSystem::GitHub, [owner, name]) => good_name(owner) && good_name(name),
-            (CiSystem::GitLab, ["instance"]) => true,
+            (CiSystem::GitLab | CiSystem::Jenkins, ["instance"]) => true,
             (CiSystem::GitLab, ["groups" | "projects", id]) => number(id),
-            (CiSystem::GitHub | CiSystem::GitLab, _) => false,
+            (CiSystem::GitHub | CiSystem::GitLab | CiSystem::Jenkins, _) => false,
         };
         if !known {
             return wrong(
@@ -71,6 +89,7 @@ impl CiBinding {
                     CiSystem::GitLab => {
                         "must be \"groups/ID\", \"projects/ID\" or \"instance\", with the number as ID"
                     }
+                    CiSystem::Jenkins => "must be \"instance\": the nodes of a Jenkins are its own",
                 },
             );
         }
@@ -113,14 +132,16 @@ pub fn named(installation: &str, name: &str) -> Option<(RunnerId, Epoch)> {
     Some((RunnerId::parse(runner).ok()?, Epoch(epoch.parse().ok()?)))
 }
 
-/// Whether a registration of `epoch` is of nobody any more. One whose runner may just be registering is not.
-pub fn is_ghost(record: Option<&Runner>, epoch: Epoch) -> bool {
+/// Whether a registration of `epoch` is of nobody any more. One whose runner may just be registering is not, nor an idle one's to which the CI
+/// system hands out work by itself.
+pub fn is_ghost(record: Option<&Runner>, epoch: Epoch, dispatch: Dispatch) -> bool {
     let Some(runner) = record else { return true };
     if runner.epoch != epoch {
         return true;
     }
     match runner.state.name() {
         StateName::Created | StateName::Claimed | StateName::Running | StateName::Releasing => false,
+        StateName::Idle if dispatch == Dispatch::Hook => false,
         StateName::Resetting
         | StateName::Idle
         | StateName::Quarantined
@@ -155,6 +176,32 @@ mod tests {
         assert_eq!(named("other0", &name), None);
         for foreign in ["mp-ab12cd", "mp-ab12cd-r-1", "mp-ab12cd-r-1.x.1", "laptop", ""] {
             assert_eq!(named("ab12cd", foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn only_jenkins_has_its_runners_configured_there() {
+        for system in CiSystem::ALL {
+            assert_eq!(system.registers(), system != CiSystem::Jenkins);
+        }
+    }
+
+    #[test]
+    fn refuse_13_each_system_has_its_scopes() {
+        for (system, scope, good) in [
+            (CiSystem::GitHub, "my-org", true),
+            (CiSystem::GitHub, "me/repo", true),
+            (CiSystem::GitHub, "me/..", false),
+            (CiSystem::GitLab, "groups/7", true),
+            (CiSystem::GitLab, "groups/seven", false),
+            (CiSystem::GitLab, "instance", true),
+            (CiSystem::Jenkins, "instance", true),
+            (CiSystem::Jenkins, "folder", false),
+            (CiSystem::Jenkins, "projects/8", false),
+        ] {
+            let scope = scope.to_owned();
+            let binding = CiBinding { system, scope, group_id: 1, labels: Vec::new(), minimum_version: None };
+            assert_eq!(binding.check().is_ok(), good, "{binding:?}");
         }
     }
 

@@ -1,0 +1,20 @@
+#!/bin/sh
+# For GitHub's runner: ACTIONS_RUNNER_HOOK_JOB_STARTED=/usr/local/lib/motorpool/github-job-started.sh in its .env file. It runs before
+# the job's first step; without a checkpoint the job fails here. GitHub tells it the run, the attempt and the runner's name, and not the
+# job's own id: jobs of one run are told apart by their machines.
+set -eu
+
+: "${GITHUB_RUN_ID:?is not set: this is for jobs of GitHub}" "${RUNNER_TEMP:?is not set: this is for jobs of GitHub}"
+set -- --job-id "$GITHUB_RUN_ID"
+if [ -n "${GITHUB_REPOSITORY:-}" ]; then set -- "$@" "--project=$GITHUB_REPOSITORY"; fi
+if [ -n "${GITHUB_RUN_ATTEMPT:-}" ]; then set -- "$@" "--attempt=$GITHUB_RUN_ATTEMPT"; fi
+if [ -n "${RUNNER_NAME:-}" ]; then set -- "$@" "--caller=$RUNNER_NAME"; fi
+
+checkpoint=$(motorpool-agent checkpoint create "$@") || {
+    code=$?
+    echo "motorpool: this machine has no checkpoint for run $GITHUB_RUN_ID, so the job does not begin (exit code $code)" >&2
+    exit "$code"
+}
+# For github-job-completed.sh. GitHub empties this directory before each job, and after it.
+printf '%s\n' "$checkpoint" >"$RUNNER_TEMP/motorpool-checkpoint"
+echo "motorpool: checkpoint $checkpoint"

@@ -1,0 +1,85 @@
+//! What became of a job at GitLab. There is no call that finds a job by its id alone: `GET /jobs/:id`, which some documents name, is not
+//! part of GitLab's API, and `GET /job` answers a job about itself. A job is found in its project, or else among the jobs of its runner.
+
+use motorpool_control::ports::ci::CiJob;
+use motorpool_domain::ci::JobStatus;
+use reqwest::StatusCode;
+use serde::Deserialize;
+
+use super::refusal::refusal;
+use super::scope::Scope;
+use super::{GITLAB, GitLab, MOST_PAGES, PAGE, is_last, number};
+use crate::call::{Call, Response};
+use crate::error::CallError;
+
+impl GitLab {
+    pub(super) async fn status_of(&self, job: &CiJob) -> Result<JobStatus, CallError> {
+        let CiJob { scope, project, id, attempt: _, runner } = job;
+        let (scope, id) = (Scope::parse(scope)?, number(id, "job")?);
+        match (project, runner) {
+            (Some(project), _) => self.job_of_project(scope, number(project, "project")?, id).await,
+            (None, Some(runner)) => self.job_of_runner(scope, number(runner, "runner")?, id).await,
+            (None, None) => Err(CallError::Refused(format!(
+                "GitLab is asked for a job in its project or on its runner, and of the job {id} neither is known"
+            ))),
+        }
+    }
+
+    async fn job_of_project(&self, scope: Scope, project: u64, id: u64) -> Result<JobStatus, CallError> {
+        let attempted = format!("look up the job {id} of GitLab's project {project}");
+        let path = format!("api/v4/projects/{project}/jobs/{id}");
+        let (answer, used) = self.read(&Call::get(path, Vec::new(), &attempted)).await?;
+        match answer.status {
+            StatusCode::OK => status(&answer.read(GITLAB.name, &attempted)?, &attempted),
+            StatusCode::NOT_FOUND if lacks_the_thing_itself(&answer) => Ok(JobStatus::Unknown),
+            _ => Err(refusal(scope, used, &answer, &attempted)),
+        }
+    }
+
+    /// The newest first, until their ids are below the one that is looked for. GitLab lists what its token may see: one that may not see
+    /// the runner's jobs at all is refused.
+    async fn job_of_runner(&self, scope: Scope, runner: u64, id: u64) -> Result<JobStatus, CallError> {
+        let attempted = format!("look up the job {id} among those of GitLab's runner {runner}");
+        for page in 1..=MOST_PAGES {
+            let query = vec![
+                ("order_by", "id".to_owned()),
+                ("sort", "desc".to_owned()),
+                ("per_page", PAGE.to_string()),
+                ("page", page.to_string()),
+            ];
+            let call = Call::get(format!("api/v4/runners/{runner}/jobs"), query, &attempted);
+            let (answer, used) = self.read(&call).await?;
+            match answer.status {
+                StatusCode::OK => {}
+                StatusCode::NOT_FOUND if lacks_the_thing_itself(&answer) => return Ok(JobStatus::Unknown),
+                _ => return Err(refusal(scope, used, &answer, &attempted)),
+            }
+            let jobs: Vec<Job> = answer.read(GITLAB.name, &attempted)?;
+            if let Some(found) = jobs.iter().find(|job| job.id == id) {
+                return status(found, &attempted);
+            }
+            if is_last(&answer, jobs.len()) || jobs.last().is_some_and(|oldest| oldest.id < id) {
+                return Ok(JobStatus::Unknown);
+            }
+        }
+        Err(CallError::failed(attempted, format!("the runner had more than {} since", MOST_PAGES * PAGE)))
+    }
+}
+
+#[derive(Deserialize)]
+struct Job {
+    id: u64,
+    status: String,
+}
+
+/// GitLab itself says that it is not there, and does not mean the project, which it may only hide from the token.
+pub(super) fn lacks_the_thing_itself(answer: &Response) -> bool {
+    answer.message.to_ascii_lowercase().starts_with("404 ") && !answer.message.contains("Project")
+}
+
+fn status(job: &Job, attempted: &str) -> Result<JobStatus, CallError> {
+    let Job { id: _, status } = job;
+    JobStatus::of_gitlab(status).ok_or_else(|| {
+        CallError::failed(attempted, format!("GitLab says that it is {status:?}, which is new"))
+    })
+}

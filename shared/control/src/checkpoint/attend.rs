@@ -1,0 +1,118 @@
+//! Looking after checkpoints and their runners: what their agents do not do. It notices what became of a runner, and what nobody said in time, and
+//! has the runner's CI system told what it must know. A notice from the queue asks for it, and refresh does it anyway.
+
+use super::finalize::of_checkpoint;
+use crate::control::Control;
+use crate::error::Refused;
+use crate::store::{CheckpointWrite, CheckpointWritten, WithRunner};
+use crate::tries::Tries;
+use motorpool_domain::alert::Incident;
+use motorpool_domain::checkpoint::{
+    Checkpoint, FinalizeSource, JobOutcome, abandoned, ended, forgotten, next_look,
+};
+use motorpool_domain::pool::Pool;
+use motorpool_domain::record::Key;
+use motorpool_domain::runner::Runner;
+use motorpool_domain::{Actor, CheckpointName, RunnerId, Timestamp};
+
+impl Control {
+    /// Does what is to be done about a runner by now; nothing, where nothing is.
+    pub async fn attend_to(&self, id: &RunnerId) -> Result<(), Refused> {
+        let Some(runner) = self.store.runner(id).await? else { return Ok(()) };
+        match self.store.pool(&runner.pool).await? {
+            Some(record) => self.attend(&record.pool, runner, self.now()).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn attend(&self, pool: &Pool, runner: Runner, now: Timestamp) -> Result<(), Refused> {
+        let runner = Box::pin(self.pause_in_ci(pool, runner, now)).await?;
+        let runner = self.settle_clean_step(pool, runner, now).await?;
+        let runner = Box::pin(self.unpause_in_ci(pool, runner, now)).await?;
+        match &runner.checkpoint {
+            Some(name) => self.look_at_checkpoint(name, now).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Brings one checkpoint as far as it can be: to its end, or to the next look.
+    pub(crate) async fn look_at_checkpoint(
+        &self,
+        name: &CheckpointName,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
+        let mut tries = Tries::new();
+        loop {
+            tries.again(|| format!("checkpoint {name}"))?;
+            let Some(checkpoint) = self.store.checkpoint(name).await? else { return Ok(()) };
+            if !checkpoint.state.is_active() {
+                return Ok(());
+            }
+            let pool = self.store.pool(&checkpoint.pool).await?.map(|record| record.pool);
+            let runner = self.store.runner(&checkpoint.runner).await?;
+            if let Some(after) = ended(&checkpoint, runner.as_ref(), now) {
+                self.end_checkpoint(&checkpoint, &after, now).await?;
+                continue;
+            }
+            // A pool that is gone had no runner left, and so no checkpoint: there was nothing to end it by.
+            let (Some(pool), Some(runner)) = (pool, runner) else { return Ok(()) };
+            if let Some(after) = forgotten(&checkpoint, &runner, &pool.rules.checkpoints, now) {
+                self.forget(&checkpoint, &after, now).await?;
+                continue;
+            }
+            if abandoned(&checkpoint, &runner) {
+                let (status, source) = (JobOutcome::Canceled, FinalizeSource::Agent);
+                self.finalize(name, status, source, &Actor::Control, now).await?;
+                continue;
+            }
+            if self.poll_job(&pool, &runner, &checkpoint, now).await? {
+                continue;
+            }
+            let polls = pool.rules.ci.is_some();
+            let look_at = next_look(&checkpoint, Some(&runner), &pool.rules, polls, now);
+            return Ok(self.store.look_at_checkpoint_again(&checkpoint, look_at).await?);
+        }
+    }
+
+    async fn end_checkpoint(
+        &self,
+        before: &Checkpoint,
+        after: &Checkpoint,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
+        let why = after.state.why().unwrap_or_default();
+        let entry = of_checkpoint(now, &Actor::Control, "ended", before, after, why);
+        let write = CheckpointWrite { before, after, entry: &entry };
+        if self.store.finalize_checkpoint(write, WithRunner::Whatever).await? == CheckpointWritten::Done {
+            tracing::info!(
+                checkpoint = %after.name,
+                runner = %after.runner,
+                state = after.state.as_str(),
+                lasted_ms = u64::try_from(now.since(before.created_at).as_millis()).unwrap_or(u64::MAX),
+                why,
+                "a checkpoint came to its end"
+            );
+            self.wake(Key::from(&after.name));
+            if after.is_forgotten() {
+                self.resolve(&stale(after), now).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, before: &Checkpoint, after: &Checkpoint, now: Timestamp) -> Result<(), Refused> {
+        let why = "nobody said in time that its job has ended";
+        let entry = of_checkpoint(now, &Actor::Refresh, "forgotten", before, after, why);
+        let write = CheckpointWrite { before, after, entry: &entry };
+        if self.store.finalize_checkpoint(write, WithRunner::Whatever).await? == CheckpointWritten::Done {
+            tracing::warn!(target: "alert", checkpoint = %after.name, runner = %after.runner, job = %after.job, "a checkpoint is stale: nobody said that its job has ended, and its machine is cleaned");
+            let details = format!("job {} on runner {}", after.job, after.runner);
+            self.raise(stale(after), &details, now).await;
+        }
+        Ok(())
+    }
+}
+
+fn stale(checkpoint: &Checkpoint) -> Incident {
+    Incident::StaleCheckpoint { checkpoint: checkpoint.name.to_string() }
+}

@@ -1,0 +1,87 @@
+//! Whether a runner waits for its CI system: until that brings it no more jobs it is not cleaned, and once it is clean it is brought jobs again. And
+//! whether it waits for how it is to be cleaned. Only where the CI system hands out work by itself; a claim's runner has a label that nobody else asks for.
+
+use super::{Runner, RunnerState};
+use crate::ci::{CiBinding, CiSystem};
+use crate::ids::Label;
+use crate::pool::{Dispatch, Rules};
+
+fn is_paused_in_ci(rules: &Rules) -> bool {
+    rules.dispatch == Dispatch::Hook && rules.ci.is_some()
+}
+
+/// Nothing is done to it before its CI system has said that it brings it no job.
+pub fn awaits_pause(runner: &Runner, rules: &Rules) -> bool {
+    let is_to_be_cleaned =
+        matches!(runner.state, RunnerState::Releasing { .. } | RunnerState::Resetting { .. });
+    is_to_be_cleaned && is_paused_in_ci(rules) && runner.paused_at.is_none()
+}
+
+/// Its CI system is to bring it no more jobs, and has not said so yet: before it is cleaned, and while a person must look.
+pub fn is_to_be_paused(runner: &Runner, rules: &Rules) -> bool {
+    let is_quarantined = matches!(runner.state, RunnerState::Quarantined { .. });
+    awaits_pause(runner, rules) || (is_quarantined && is_paused_in_ci(rules) && runner.paused_at.is_none())
+}
+
+/// It is clean, and its CI system does not know yet.
+pub fn is_to_be_unpaused(runner: &Runner, rules: &Rules) -> bool {
+    is_open_in_ci(runner, rules) && runner.paused_at.is_some()
+}
+
+/// Its CI system should bring it jobs.
+pub fn is_open_in_ci(runner: &Runner, rules: &Rules) -> bool {
+    runner.state == RunnerState::Idle && is_paused_in_ci(rules)
+}
+
+/// Nobody has said yet how it is to be cleaned, and how its job ended decides.
+pub fn awaits_step(runner: &Runner) -> bool {
+    matches!(runner.state, RunnerState::Resetting { step: None, .. }) && runner.checkpoint.is_some()
+}
+
+/// What a CI system's calls name a runner by: the registration that was made for it, or what an operator said.
+pub fn known_in_ci(runner: &Runner, binding: &CiBinding) -> Option<String> {
+    let made = runner.registration.as_ref();
+    let made = made.filter(|made| made.system == binding.system).map(|made| made.id.clone());
+    match binding.system {
+        CiSystem::Jenkins => Some(runner.named_by_hand()),
+        CiSystem::GitHub | CiSystem::GitLab => made.or_else(|| runner.ci_runner.clone()),
+    }
+}
+
+impl Runner {
+    /// What a CI system lists it as beside a job that it had.
+    pub fn listed_in_ci(&self, system: CiSystem) -> Option<String> {
+        let made = self.registration.as_ref().filter(|made| made.system == system);
+        match system {
+            CiSystem::GitHub => Some(made.map_or_else(|| self.named_by_hand(), |made| made.name.clone())),
+            CiSystem::Jenkins => Some(self.named_by_hand()),
+            CiSystem::GitLab => made.map(|made| made.id.clone()).or_else(|| self.ci_runner.clone()),
+        }
+    }
+
+    /// By default an operator calls a machine the same everywhere.
+    fn named_by_hand(&self) -> String {
+        self.ci_runner.clone().unwrap_or_else(|| self.id.to_string())
+    }
+}
+
+/// It is idle, and its CI system's program on it waits for jobs.
+pub fn waits_for_ci(runner: &Runner, rules: &Rules) -> bool {
+    runner.state == RunnerState::Idle && rules.dispatch == Dispatch::Hook
+}
+
+/// The label under which it is to be registered with a CI system, if under any.
+pub fn wanted_label(runner: &Runner, rules: &Rules) -> Option<Label> {
+    match &runner.state {
+        RunnerState::Idle if rules.dispatch == Dispatch::Hook => Some(runner.pool.label()),
+        state @ (RunnerState::Created { .. }
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Releasing { .. }) => state.hold().map(|hold| hold.holder.label(&runner.pool)),
+        RunnerState::Idle
+        | RunnerState::Resetting { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => None,
+    }
+}
