@@ -15,8 +15,6 @@ BEYOND_A_SCHEMA = re.compile(
             # Of this control plane.
             r"is not part of this (control plane|version)",
             r"has no credentials for",
-            # A sync that does not say its protocol is of the first, which is two versions apart by now.
-            r"^this agent speaks protocol 1,",
             r"there is no such resource class",
             r"^teams: (there is no team|names )",
             # Of the pool that is named.

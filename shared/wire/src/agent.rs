@@ -83,7 +83,8 @@ pub struct AgentSelf {
 /// Who the agent is, and what it observes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SyncRequest {
-    #[schema(value_type = schema::ProtocolVersion)]
+    /// A message that does not say is of the first, which is too old by now.
+    #[schema(value_type = schema::ProtocolVersion, required = true)]
     #[serde(default)]
     pub protocol: Protocol,
     #[schema(value_type = schema::RunnerId)]
