@@ -1,6 +1,7 @@
-//! What the Lambda functions share: settings from the environment, the control plane on DynamoDB and SQS, HTTP requests and
-//! schedule events brought to it. Each binary in `src/bin` names its function and runs it. It decides nothing.
+//! What the Lambda functions share: settings from the environment, the control plane on DynamoDB and SQS, HTTP requests,
+//! schedule events and queue messages brought to it. Each binary in `src/bin` names its function and runs it. It decides nothing.
 
+pub mod finalize;
 pub mod http;
 mod logging;
 pub mod plane;
@@ -31,6 +32,7 @@ async fn serve(function: Function) -> Result<(), Error> {
     let from = FromEnvironment::read(|name| std::env::var(name).ok())?;
     let plane = Plane::on_aws(&motorpool_aws::load().await, from);
     match function {
+        Function::Finalize => lambda_runtime::run(finalize::service(plane.control())).await,
         Function::Refresh => lambda_runtime::run(refresh::service(plane.control())).await,
         Function::Provision | Function::Claim | Function::Release | Function::Webhook | Function::Gateway => {
             lambda_http::run(http::service(function, plane.router())).await

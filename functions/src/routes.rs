@@ -8,6 +8,8 @@ pub enum Function {
     Provision,
     Claim,
     Release,
+    /// Called with messages of the finalize queue; it has no path.
+    Finalize,
     /// Called by a schedule; it has no path. `POST /api/v1/refresh`, by hand, is the gateway's.
     Refresh,
     /// What CI systems send by themselves.
@@ -33,8 +35,15 @@ pub fn function_of(path: &str) -> Function {
 }
 
 impl Function {
-    pub const ALL: [Self; 6] =
-        [Self::Provision, Self::Claim, Self::Release, Self::Refresh, Self::Webhook, Self::Gateway];
+    pub const ALL: [Self; 7] = [
+        Self::Provision,
+        Self::Claim,
+        Self::Release,
+        Self::Finalize,
+        Self::Refresh,
+        Self::Webhook,
+        Self::Gateway,
+    ];
 
     /// The binary's name too.
     pub fn name(self) -> &'static str {
@@ -42,6 +51,7 @@ impl Function {
             Self::Provision => "provision",
             Self::Claim => "claim",
             Self::Release => "release",
+            Self::Finalize => "finalize",
             Self::Refresh => "refresh",
             Self::Webhook => "webhook",
             Self::Gateway => "gateway",
@@ -52,7 +62,7 @@ impl Function {
     pub fn answers_http(self) -> bool {
         match self {
             Self::Provision | Self::Claim | Self::Release | Self::Webhook | Self::Gateway => true,
-            Self::Refresh => false,
+            Self::Finalize | Self::Refresh => false,
         }
     }
 }

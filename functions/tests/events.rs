@@ -8,6 +8,7 @@
 )]
 
 use aws_lambda_events::cloudwatch_events::CloudWatchEvent;
+use aws_lambda_events::event::sqs::SqsEvent;
 use axum::body::to_bytes;
 use axum::response::Response;
 use lambda_http::request::from_str;
@@ -18,7 +19,7 @@ use motorpool_domain::PoolName;
 use motorpool_functions::plane::{Plane, without_machines};
 use motorpool_functions::routes::{Function, function_of};
 use motorpool_functions::settings::FromEnvironment;
-use motorpool_functions::{http, refresh};
+use motorpool_functions::{finalize, http, refresh};
 use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
 use serde::de::IgnoredAny;
@@ -55,6 +56,7 @@ const REQUESTS: [Sample; 7] = [
     Sample { file: "webhook-gitlab.json", function: Function::Webhook, status: 200, says: "\"ok\":true" },
 ];
 const SCHEDULED: &str = "refresh.json";
+const QUEUED: &str = "finalize.json";
 
 #[tokio::test]
 async fn each_request_comes_to_its_function_and_route() {
@@ -100,11 +102,23 @@ async fn a_schedules_event_makes_one_pass_whatever_it_says() {
     }
 }
 
+/// The first and the last message of the sample are of runners that are gone, which is nothing to do; the second can't be read, and is the only one that
+/// comes again.
+#[tokio::test]
+async fn fault_18_of_a_batch_only_what_failed_comes_again() {
+    let event: SqsEvent = serde_json::from_str(&read(QUEUED)).unwrap();
+    let ids: Vec<String> = event.records.iter().map(|message| message.message_id.clone().unwrap()).collect();
+    let event = LambdaEvent::new(event, lambda_runtime::Context::default());
+    let answer = finalize::service(plane().await.control()).call(event).await.unwrap();
+    let answer = serde_json::to_value(answer).unwrap();
+    assert_eq!(answer, json!({"batchItemFailures": [{"itemIdentifier": ids[1]}]}));
+}
+
 /// A sample that no test reads would rot.
 #[test]
 fn every_sample_is_covered() {
     let covered: BTreeSet<String> =
-        REQUESTS.iter().map(|sample| sample.file).chain([SCHEDULED]).map(str::to_owned).collect();
+        REQUESTS.iter().map(|sample| sample.file).chain([SCHEDULED, QUEUED]).map(str::to_owned).collect();
     let found: BTreeSet<String> = std::fs::read_dir(events())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -153,8 +153,17 @@ fn why_unreachable(mut fetch: Command) -> Result<Option<String>> {
 /// What serve is tested with. The functions are left without: each would be hundreds of megabytes to carry to the emulator.
 const FEATURES: [&str; 2] = ["--features", "motorpool/ec2"];
 
-const BINARIES: [&str; 8] =
-    ["motorpool", "motorpool-agent", "provision", "claim", "release", "refresh", "webhook", "gateway"];
+const BINARIES: [&str; 9] = [
+    "motorpool",
+    "motorpool-agent",
+    "provision",
+    "claim",
+    "release",
+    "finalize",
+    "refresh",
+    "webhook",
+    "gateway",
+];
 
 #[derive(Debug)]
 struct Binaries {
