@@ -8,7 +8,7 @@ use motorpool_functions::routes::Function;
 use motorpool_tests::harness::functions_target::{Functions, SharedLedger};
 use motorpool_tests::harness::serve::Serve;
 use motorpool_tests::suites::black_box::Target;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 type Case<'a> = (&'static str, LocalBoxFuture<'a, Result<()>>);
@@ -41,6 +41,10 @@ async fn the_black_box_suite_passes_on_the_functions() -> Result<()> {
         }
     }
     functions.refresh().await.context("a schedule's event")?;
+    let failed = functions.finalize().await.context("a batch of notices")?;
+    if failed != json!({"batchItemFailures": [{"itemIdentifier": "2e1424d4-f796-459a-8184-9c92662be6da"}]}) {
+        failures.push(format!("of a batch, not only what failed comes again: {failed}"));
+    }
     for function in Function::ALL {
         if let Err(error) = log_is_sound(&functions.log(function).await?) {
             failures.push(format!("the log of {}: {error:#}", function.name()));

@@ -92,7 +92,17 @@ impl Functions {
 
     /// What a schedule does.
     pub async fn refresh(&self) -> Result<Value> {
-        self.deployed.get(&Function::Refresh).context("refresh is deployed")?.invoke(&scheduled()?).await
+        self.deployed
+            .get(&Function::Refresh)
+            .context("refresh is deployed")?
+            .invoke(&sample("refresh.json")?)
+            .await
+    }
+
+    /// What SQS does with messages of the finalize queue: those of the sample. Gives the function's answer.
+    pub async fn finalize(&self) -> Result<Value> {
+        let finalize = self.deployed.get(&Function::Finalize).context("finalize is deployed")?;
+        finalize.invoke(&sample("finalize.json")?).await
     }
 
     /// What a function has logged so far, and what the platform says around it.
@@ -126,8 +136,8 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     path.exists().then_some(path).context(missing)
 }
 
-fn scheduled() -> Result<Value> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/refresh.json");
-    let text = std::fs::read_to_string(path).context("the sample of a schedule's event")?;
-    serde_json::from_str(&text).context("the sample of a schedule's event")
+fn sample(file: &str) -> Result<Value> {
+    let path = format!("{}/../events/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).with_context(|| format!("the sample event {file}"))?;
+    serde_json::from_str(&text).with_context(|| format!("the sample event {file}"))
 }
