@@ -1,6 +1,7 @@
 //! Checkpoints where the CI system hands out jobs by itself: it is paused before its machine is cleaned, asked about jobs that nobody ended, and
 //! may be down. In memory, with a clock that the test turns.
 
+mod crashes;
 mod dead_letters;
 mod together;
 mod workshop;

@@ -6,17 +6,8 @@ use futures_util::future::join_all;
 use motorpool_control::{Caller, Control, JobWord, Parts};
 use motorpool_domain::checkpoint::{CompletedJob, JobOutcome};
 use motorpool_domain::ci::{CiSystem, JobStatus};
-use motorpool_domain::record::Key;
 use serde_json::json;
 use std::sync::Arc;
-
-/// How often a runner was released, by its log.
-async fn releases(shop: &Workshop, machine: &str) -> Result<usize> {
-    let key = Key::from(&shop.runner(machine).await?.id);
-    let log = shop.world.store.audit(&key, motorpool_control::Page::first(200)).await?;
-    let is_release = |to: Option<&str>| to.is_some_and(|to| to.starts_with("releasing@"));
-    Ok(log.items.iter().filter(|entry| entry.from != entry.to && is_release(entry.to.as_deref())).count())
-}
 
 #[tokio::test]
 async fn inv_11_fault_06_hook_webhook_and_poller_at_one_instant_are_one_reset() -> Result<()> {
@@ -57,7 +48,7 @@ async fn inv_11_fault_06_hook_webhook_and_poller_at_one_instant_are_one_reset() 
             attended?;
         }
         shop.works("mac-1").await?;
-        ensure!(releases(&shop, "mac-1").await? == 1 && shop.runner("mac-1").await?.epoch.0 == 3);
+        ensure!(shop.releases("mac-1").await? == 1 && shop.runner("mac-1").await?.epoch.0 == 3);
         ensure!(shop.checkpoint(&name).await?.state.as_str() == "reset");
     }
     Ok(())
@@ -79,7 +70,7 @@ async fn two_hundred_runners_that_finalize_at_once_all_end_and_none_twice() -> R
     for (checkpoint, machine) in created.iter().zip(&names) {
         shop.works(machine).await?;
         let ended = shop.checkpoint(&checkpoint.name).await.context("it is kept")?;
-        ensure!(ended.state.as_str() == "reset" && releases(&shop, machine).await? == 1, "{ended:?}");
+        ensure!(ended.state.as_str() == "reset" && shop.releases(machine).await? == 1, "{ended:?}");
     }
     Ok(())
 }

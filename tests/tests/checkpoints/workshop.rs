@@ -5,6 +5,7 @@ use motorpool_control::ports::ci::CiSystems;
 use motorpool_control::{Caller, Control, Parts, Refused};
 use motorpool_domain::checkpoint::Checkpoint;
 use motorpool_domain::ci::CiSystem;
+use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
 use motorpool_domain::{CheckpointName, RunnerId};
@@ -116,6 +117,14 @@ impl Workshop {
 
     pub(crate) async fn state(&self, machine: &str) -> Result<&'static str> {
         Ok(self.runner(machine).await?.state.name().as_str())
+    }
+
+    /// How often a machine was released, by its log.
+    pub(crate) async fn releases(&self, machine: &str) -> Result<usize> {
+        let key = Key::from(&RunnerId::parse(machine)?);
+        let log = self.world.store.audit(&key, motorpool_control::Page::first(200)).await?;
+        let is_release = |to: Option<&str>| to.is_some_and(|to| to.starts_with("releasing@"));
+        Ok(log.items.iter().filter(|entry| entry.from != entry.to && is_release(entry.to.as_deref())).count())
     }
 
     pub(crate) async fn checkpoint(&self, name: &CheckpointName) -> Result<Checkpoint> {
