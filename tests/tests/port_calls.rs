@@ -6,7 +6,8 @@ use motorpool_domain::Owner;
 use motorpool_ledger::MemoryLedger;
 use motorpool_queues::InProcessQueue;
 use motorpool_tests::fakes::counted::Counted;
-use motorpool_tests::harness::world::World;
+use motorpool_tests::harness::seeded;
+use motorpool_tests::harness::world::{World, pool};
 use motorpool_wire::api::ClaimView;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -51,7 +52,30 @@ async fn all() -> Result<BTreeMap<&'static str, String>> {
     let claim = world.provision("gh-1", 1).await?;
     calls.insert("a cold provision of 1", in_words(&counted));
     life_of_one(&world, &counted, &claim, &mut calls).await?;
+    job_of_one(&mut calls).await?;
     Ok(calls)
+}
+
+/// A job on a machine whose CI system hands out its work.
+async fn job_of_one(calls: &mut BTreeMap<&'static str, String>) -> Result<()> {
+    let counted = Counted::new(Arc::new(MemoryLedger::new()));
+    let settings =
+        json!({"backend": "bare_metal", "dispatch": "hook", "clean": "cleanup", "cleanup_cmd": "true"});
+    let world = World::on(Arc::new(counted.clone()), Arc::new(InProcessQueue::default()), settings).await?;
+    let machine = seeded::idle(&pool()?, 1, true, Duration::from_secs(3600), world.now())?;
+    let token = seeded::token(&machine.id);
+    let machines = [machine];
+    seeded::write(&world.store, &machines, world.now()).await?;
+    seeded::write_tokens(&world.store, &machines, world.now()).await?;
+    counted.take();
+    let job = serde_json::from_value(json!({"job_id": "1"}))?;
+    let created = world.control.create_checkpoint(&token, job).await?;
+    calls.insert("a create of a job's checkpoint", in_words(&counted));
+    let ended = serde_json::from_value(json!({"checkpoint_name": created.name, "status": "success"}))?;
+    let answer = world.control.finalize_checkpoint(&token, &ended).await?;
+    ensure!(answer.detail == "Finalize queued", "{answer:?}");
+    calls.insert("a finalize of a job's checkpoint", in_words(&counted));
+    Ok(())
 }
 
 /// From its agent's first words to its being idle again.

@@ -1,7 +1,8 @@
 //! Records written straight into a ledger, where a test or a benchmark needs more runners than it could bring up one by one.
 
 use anyhow::{Result, ensure};
-use motorpool_control::store::{IntentsWrite, IntentsWritten, Store};
+use futures_util::future::try_join_all;
+use motorpool_control::store::{IntentsWrite, IntentsWritten, RunnerWrite, Store, Written};
 use motorpool_control::token_sha256;
 use motorpool_domain::runner::{CleanProof, Credential, NewRunner, ProofKind, Runner, RunnerState};
 use motorpool_domain::samples;
@@ -57,5 +58,20 @@ pub async fn write(store: &Store, runners: &[Runner], now: Timestamp) -> Result<
         let written = store.write_launch_intents(write).await?;
         ensure!(written == IntentsWritten::Done, "runners were not seeded: {written:?}");
     }
+    Ok(())
+}
+
+/// Seeded runners are found by their tokens from now on, as after their agents' bootstrap. `runners` are as `write` left them.
+pub async fn write_tokens(store: &Store, runners: &[Runner], now: Timestamp) -> Result<()> {
+    let entry = samples::entry(now, "bootstrapped");
+    let bootstraps = runners.iter().map(async |runner| {
+        let before = Runner { credential: None, ..runner.clone() };
+        let after = Runner { rev: runner.rev + 1, ..runner.clone() };
+        let write = RunnerWrite { before: &before, after: &after, look_at: None, entry: &entry };
+        let written = store.write_runner(write).await?;
+        ensure!(written == Written::Done, "the token of {} was not seeded: {written:?}", runner.id);
+        Ok(())
+    });
+    try_join_all(bootstraps).await?;
     Ok(())
 }

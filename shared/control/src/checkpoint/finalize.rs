@@ -49,9 +49,10 @@ impl Control {
             }
         }
         let runner = self.runner_with_token(token, now).await?;
-        self.own_checkpoint(&runner, checkpoint_name).await?;
-        let who = Actor::Runner(runner.id);
-        let (word, checkpoint) = self.finalize(checkpoint_name, *status, source, &who, now).await?;
+        let checkpoint = self.own_checkpoint(&runner, checkpoint_name).await?;
+        let who = Actor::Runner(runner.id.clone());
+        let (word, checkpoint) =
+            self.finalize_seen(checkpoint, Some(runner), *status, source, &who, now).await?;
         let (detail, state) = match word {
             JobWord::Queued => ("Finalize queued", None),
             JobWord::Already | JobWord::Unknown => ("Already finalized", Some(checkpoint.state.as_str())),
@@ -102,11 +103,24 @@ impl Control {
         who: &Actor,
         now: Timestamp,
     ) -> Result<(JobWord, Checkpoint), Refused> {
-        let mut tries = Tries::new();
+        let checkpoint = self.checkpoint_record(name).await?;
+        let runner = self.store.runner(&checkpoint.runner).await?;
+        self.finalize_seen(checkpoint, runner, status, source, who, now).await
+    }
+
+    /// The same by who has just read the checkpoint and its runner: they are read again only if one of them has moved on.
+    async fn finalize_seen(
+        &self,
+        checkpoint: Checkpoint,
+        runner: Option<Runner>,
+        status: JobOutcome,
+        source: FinalizeSource,
+        who: &Actor,
+        now: Timestamp,
+    ) -> Result<(JobWord, Checkpoint), Refused> {
+        let (mut checkpoint, mut runner, mut tries) = (checkpoint, runner, Tries::new());
         loop {
-            tries.again(|| format!("checkpoint {name}"))?;
-            let checkpoint = self.checkpoint_record(name).await?;
-            let runner = self.store.runner(&checkpoint.runner).await?;
+            tries.again(|| format!("checkpoint {}", checkpoint.name))?;
             let word = finalizing(&checkpoint, runner.as_ref(), status, source, now);
             let (after, what) = match &word {
                 Finalizing::Already => return Ok((JobWord::Already, checkpoint)),
@@ -131,20 +145,22 @@ impl Control {
             };
             if won {
                 tracing::info!(
-                    checkpoint = %name,
+                    checkpoint = %checkpoint.name,
                     runner = %checkpoint.runner,
                     job = %checkpoint.job,
                     finalize_source = source.as_str(),
                     status = status.as_str(),
                     "a checkpoint was finalized"
                 );
-                self.wake(Key::from(name));
+                self.wake(Key::from(&checkpoint.name));
                 let word = match word {
                     Finalizing::Queued(_) => JobWord::Queued,
                     Finalizing::Worse(_) | Finalizing::Already => JobWord::Already,
                 };
                 return Ok((word, *after.clone()));
             }
+            checkpoint = self.checkpoint_record(&checkpoint.name).await?;
+            runner = self.store.runner(&checkpoint.runner).await?;
         }
     }
 
