@@ -70,6 +70,7 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use motorpool_control::ports::queue::QueueName;
 
     #[test]
     fn every_path_of_the_table_is_in_the_document() {
@@ -83,6 +84,12 @@ mod tests {
     fn an_invocation_has_time_for_the_longest_answer() {
         let limits = crate::http::limits();
         assert!(limits.request + limits.claim_hold < TIMEOUT);
+    }
+
+    /// What AWS asks of a queue that calls a function: its messages must not come again while an invocation has them.
+    #[test]
+    fn the_finalize_queue_hides_a_batch_for_several_times_as_long_as_an_invocation_lasts() {
+        assert!(QueueName::Finalize.hidden() >= 6 * TIMEOUT);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::try_join_all;
-use motorpool_control::ports::queue::{MAX_RECEIVES, Queue, QueueName};
+use motorpool_control::ports::queue::{Queue, QueueName};
 use motorpool_domain::PoolName;
 use motorpool_queues::SqsQueues;
 use motorpool_queues::definition::{self, Names};
-use motorpool_tests::harness::emulated_aws;
+use motorpool_tests::harness::emulated_aws::{self, sqs, url_of};
 use motorpool_tests::harness::wait::until;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -38,22 +38,25 @@ async fn queues_that_many_make_at_once_are_one() -> Result<()> {
 
 #[tokio::test]
 async fn a_queue_is_made_as_defined() -> Result<()> {
-    let (prefix, idle) = (emulated_aws::fresh_name("made"), idle()?);
+    let prefix = emulated_aws::fresh_name("made");
     let queues = SqsQueues::on_aws(&emulated_aws::config().await?, &prefix);
-    ensure!(queues.dead_letters(&idle, 10).await?.is_empty(), "one that is missing has no dead letters");
-    queues.send(&idle, "a".to_owned()).await?;
-    let Names { queue, dead_letters } = definition::names(&prefix, &idle)?;
-    let (made, dead) = (attributes(&queue).await?, attributes(&dead_letters).await?);
-    for (name, value) in definition::ATTRIBUTES {
-        ensure!(made[name] == value, "{name} of {queue} is {}", made[name]);
+    for (of, visibility, tries) in [(idle()?, "60", "50"), (QueueName::Finalize, "360", "5")] {
+        ensure!(queues.dead_letters(&of, 10).await?.is_empty(), "one that is missing has no dead letters");
+        queues.send(&of, "a".to_owned()).await?;
+        let Names { queue, dead_letters } = definition::names(&prefix, &of)?;
+        let (made, dead) = (attributes(&queue).await?, attributes(&dead_letters).await?);
+        for (name, value) in definition::attributes(&of) {
+            ensure!(made[name] == value, "{name} of {queue} is {}", made[name]);
+        }
+        ensure!(made["VisibilityTimeout"] == visibility, "{made}");
+        for (name, value) in definition::DEAD_LETTER_ATTRIBUTES {
+            ensure!(dead[name] == value, "{name} of {dead_letters} is {}", dead[name]);
+        }
+        let policy: Value =
+            serde_json::from_str(made[definition::REDRIVE_POLICY].as_str().context("no policy")?)?;
+        ensure!(policy["deadLetterTargetArn"] == dead["QueueArn"], "{policy}");
+        ensure!(policy["maxReceiveCount"].to_string().trim_matches('"') == tries, "{policy}");
     }
-    for (name, value) in definition::DEAD_LETTER_ATTRIBUTES {
-        ensure!(dead[name] == value, "{name} of {dead_letters} is {}", dead[name]);
-    }
-    let policy: Value =
-        serde_json::from_str(made[definition::REDRIVE_POLICY].as_str().context("no policy")?)?;
-    ensure!(policy["deadLetterTargetArn"] == dead["QueueArn"], "{policy}");
-    ensure!(policy["maxReceiveCount"].to_string().trim_matches('"') == MAX_RECEIVES.to_string(), "{policy}");
     Ok(())
 }
 
@@ -109,28 +112,4 @@ async fn delete_if_there(name: &str) -> Result<bool> {
     sqs("DeleteQueue", json!({"QueueUrl": url})).await?;
     until(&format!("{name} is gone"), async || Ok(url_of(name).await?.is_none().then_some(()))).await?;
     Ok(true)
-}
-
-async fn url_of(name: &str) -> Result<Option<Value>> {
-    let mut answer = sqs("GetQueueUrl", json!({"QueueName": name})).await?;
-    Ok(Some(answer["QueueUrl"].take()).filter(Value::is_string))
-}
-
-/// An emulator checks no signature; the header only says for which service and region it would be.
-async fn sqs(operation: &str, body: Value) -> Result<Value> {
-    let scope = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=0";
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let answer = reqwest::Client::builder()
-        .no_proxy()
-        .build()?
-        .post(emulated_aws::endpoint()?)
-        .header("content-type", "application/x-amz-json-1.0")
-        .header("x-amz-target", format!("AmazonSQS.{operation}"))
-        .header("authorization", scope)
-        .body(body.to_string())
-        .send()
-        .await
-        .with_context(|| format!("{operation} was not answered"))?;
-    let text = answer.text().await?;
-    if text.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_str(&text)?) }
 }

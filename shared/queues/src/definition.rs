@@ -1,15 +1,17 @@
 //! The one definition of a queue on SQS and of its dead-letter queue: names and attributes, for whoever makes them. It makes
 //! nothing itself. Attributes are called as in SQS's API, which is also how a deployment's template calls them.
 
-use motorpool_control::ports::queue::{MAX_RECEIVES, QueueName};
+use motorpool_control::ports::queue::QueueName;
 
-/// Of the queue itself. A receive says its own visibility and wait.
-pub const ATTRIBUTES: [(&str, &str); 3] = [
-    // In seconds: an hour. A runner that stays idle is announced again and again, and an older notice says nothing more.
-    ("MessageRetentionPeriod", "3600"),
-    ("VisibilityTimeout", "60"),
-    ("SqsManagedSseEnabled", "true"),
-];
+/// Of the queue itself, without [`REDRIVE_POLICY`]. The visibility is for who does not say his own, as a function's event source does not.
+pub fn attributes(queue: &QueueName) -> [(&'static str, String); 3] {
+    [
+        // In seconds: an hour. A runner that stays idle is announced again and again, and an older notice says nothing more.
+        ("MessageRetentionPeriod", "3600".to_owned()),
+        ("VisibilityTimeout", queue.hidden().as_secs().to_string()),
+        ("SqsManagedSseEnabled", "true".to_owned()),
+    ]
+}
 
 /// Of its dead-letter queue. 14 days, the most that SQS keeps: a person must have had the time to look.
 pub const DEAD_LETTER_ATTRIBUTES: [(&str, &str); 2] =
@@ -49,8 +51,9 @@ pub fn names(prefix: &str, queue: &QueueName) -> Result<Names, BadName> {
     Ok(Names { queue, dead_letters })
 }
 
-pub fn redrive_policy(dead_letters_arn: &str) -> String {
-    serde_json::json!({"deadLetterTargetArn": dead_letters_arn, "maxReceiveCount": MAX_RECEIVES}).to_string()
+pub fn redrive_policy(queue: &QueueName, dead_letters_arn: &str) -> String {
+    let max_receives = queue.max_receives();
+    serde_json::json!({"deadLetterTargetArn": dead_letters_arn, "maxReceiveCount": max_receives}).to_string()
 }
 
 #[cfg(test)]
@@ -84,6 +87,24 @@ mod tests {
 
     #[test]
     fn the_redrive_policy_counts_as_the_port_says() {
-        assert_eq!(redrive_policy("arn:x"), r#"{"deadLetterTargetArn":"arn:x","maxReceiveCount":50}"#);
+        for (queue, most) in [(idle("small"), 50), (QueueName::Finalize, 5)] {
+            let policy = format!(r#"{{"deadLetterTargetArn":"arn:x","maxReceiveCount":{most}}}"#);
+            assert_eq!(redrive_policy(&queue, "arn:x"), policy);
+        }
+    }
+
+    /// A message that is hidden after its last try is still there when it is to be set aside.
+    #[test]
+    fn a_message_is_kept_for_longer_than_its_tries_take() {
+        for queue in [idle("small"), QueueName::Finalize] {
+            let kept = attributes(&queue)
+                .iter()
+                .find(|(name, _)| *name == "MessageRetentionPeriod")
+                .unwrap()
+                .1
+                .clone();
+            let tries = queue.hidden() * queue.max_receives();
+            assert!(tries.as_secs() < kept.parse().unwrap(), "{queue}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use motorpool_control::ports::queue::{MAX_RECEIVES, Queue, QueueError, QueueName, Receipt, Received};
+use motorpool_control::ports::queue::{Queue, QueueError, QueueName, Receipt, Received};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -61,7 +61,9 @@ impl Queue for InProcessQueue {
             let now = clock::now();
             let (received, next_visible) = {
                 let mut messages = line.messages();
-                (messages.receive(most.min(MOST_AT_ONCE), now, visibility), messages.next_visible())
+                let received =
+                    messages.receive(most.min(MOST_AT_ONCE), queue.max_receives(), now, visibility);
+                (received, messages.next_visible())
             };
             if !received.is_empty() {
                 // Who waits may have reckoned with a later end of visibility than the one that now comes first.
@@ -159,13 +161,20 @@ impl Messages {
         Ok(())
     }
 
-    fn receive(&mut self, most: usize, now: Instant, visibility: Duration) -> Vec<Received> {
+    /// What was received `max_receives` times already is set aside instead.
+    fn receive(
+        &mut self,
+        most: usize,
+        max_receives: u32,
+        now: Instant,
+        visibility: Duration,
+    ) -> Vec<Received> {
         self.show_due(now);
         let mut received = Vec::new();
         while received.len() < most
             && let Some(mut message) = self.visible.pop_front()
         {
-            if message.receives >= MAX_RECEIVES {
+            if message.receives >= max_receives {
                 self.bury(message.body);
                 continue;
             }

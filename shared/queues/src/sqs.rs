@@ -231,8 +231,8 @@ impl SqsQueues {
             .map_err(|error| failed(error.into()))?;
         let arn = described.attributes().and_then(|found| found.get(&QueueAttributeName::QueueArn));
         let arn = arn.ok_or_else(|| failed(Incomplete.into()))?;
-        let mut own: Vec<_> = definition::ATTRIBUTES.map(|(name, value)| (name, value.to_owned())).into();
-        own.push((definition::REDRIVE_POLICY, definition::redrive_policy(arn)));
+        let mut own = definition::attributes(queue).to_vec();
+        own.push((definition::REDRIVE_POLICY, definition::redrive_policy(queue, arn)));
         let url = self.make_one(queue, &names.queue, own).await?;
         tracing::info!(%queue, name = names.queue, "a queue was missing, and is made");
         Ok(url)

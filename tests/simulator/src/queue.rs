@@ -6,7 +6,7 @@ use super::gate::{Gate, Side, Toward};
 use super::ground::Ground;
 use super::weather::Wind;
 use async_trait::async_trait;
-use motorpool_control::ports::queue::{MAX_RECEIVES, Queue, QueueError, QueueName, Receipt, Received};
+use motorpool_control::ports::queue::{Queue, QueueError, QueueName, Receipt, Received};
 use motorpool_domain::runner::RunnerState;
 use motorpool_domain::{Epoch, RunnerId};
 use motorpool_wire::queue::IdleNotice;
@@ -152,7 +152,7 @@ impl Queue for SimQueue {
                 break;
             };
             let id = *id;
-            if message.receives >= MAX_RECEIVES {
+            if message.receives >= queue.max_receives() {
                 line.dead.extend(line.messages.remove(&id).map(|message| message.body));
                 continue;
             }

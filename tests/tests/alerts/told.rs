@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use motorpool_alerts::{AlertConfig, Format, LookingUp, Lookup, Webhook};
 use motorpool_control::ports::alerts::{AlertSender, SendError};
-use motorpool_control::ports::queue::{MAX_RECEIVES, QueueName};
+use motorpool_control::ports::queue::QueueName;
 use motorpool_control::ports::tx::{Op, Row, Tx, When};
 use motorpool_control::store::{AlertWrite, RunnerWrite, Written};
 use motorpool_control::{Caller, Control, Page, Parts, SweepWish, WhichAlerts};
@@ -242,7 +242,7 @@ async fn fault_18_dead_letters_are_an_incident() -> Result<()> {
     let told = Told::start().await?;
     let queue = QueueName::Idle(pool()?);
     told.world.queue.send(&queue, "poison".to_owned()).await?;
-    for _ in 0..=MAX_RECEIVES {
+    for _ in 0..=queue.max_receives() {
         for message in told.world.queue.receive(&queue, 1, Duration::ZERO, Duration::from_secs(60)).await? {
             told.world.queue.give_back(&queue, &message.receipt).await?;
         }

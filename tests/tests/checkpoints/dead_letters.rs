@@ -2,7 +2,7 @@
 
 use crate::workshop::{Workshop, in_ci};
 use anyhow::{Context, Result, ensure};
-use motorpool_control::ports::queue::{MAX_RECEIVES, QueueName};
+use motorpool_control::ports::queue::QueueName;
 use motorpool_control::{Caller, Control, Page, Parts, SweepWish, WhichAlerts};
 use motorpool_queues::InProcessQueue;
 use motorpool_wire::queue::FinalizeNotice;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer than a notice that could not be attended to stays hidden.
-const UNTIL_IT_COMES_AGAIN: Duration = Duration::from_secs(61);
+const UNTIL_IT_COMES_AGAIN: Duration = QueueName::Finalize.hidden().saturating_add(Duration::from_secs(1));
 
 /// The incidents of dead letters, each with its state and how often it was raised.
-async fn incidents(control: &Control) -> Result<Vec<(Option<String>, String, u64)>> {
+pub(crate) async fn incidents(control: &Control) -> Result<Vec<(Option<String>, String, u64)>> {
     let page = control.list_alerts(&Caller::Operator, WhichAlerts::All, Page::first(100)).await?;
     let dead = page.alerts.into_iter().filter(|alert| alert.incident == "dead_letters");
     Ok(dead.map(|alert| (alert.subject, alert.state, alert.raised)).collect())
@@ -32,7 +32,7 @@ async fn fault_18_a_poison_notice_is_set_aside_with_one_alert_and_the_rest_goes_
     ensure!(shop.ci.is_paused(&in_ci("mac-1")), "the notice behind it was attended to");
     shop.works("mac-1").await?;
     ensure!(shop.checkpoint(&name).await?.state.as_str() == "reset");
-    for _ in 0..MAX_RECEIVES {
+    for _ in 0..QueueName::Finalize.max_receives() {
         ensure!(queue.dead_letters(&QueueName::Finalize, 1).await?.is_empty(), "it is set aside too early");
         tokio::time::advance(UNTIL_IT_COMES_AGAIN).await;
         shop.control.attend_to_notices(Duration::ZERO).await?;

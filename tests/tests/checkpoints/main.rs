@@ -3,6 +3,7 @@
 
 mod crashes;
 mod dead_letters;
+mod on_sqs;
 mod together;
 mod workshop;
 

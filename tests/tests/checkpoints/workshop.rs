@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 use motorpool_control::ports::ci::CiSystems;
+use motorpool_control::ports::ledger::Ledger;
+use motorpool_control::ports::queue::Queue;
 use motorpool_control::{Caller, Control, Parts, Refused};
 use motorpool_domain::checkpoint::Checkpoint;
 use motorpool_domain::ci::CiSystem;
@@ -9,6 +11,8 @@ use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
 use motorpool_domain::{CheckpointName, RunnerId};
+use motorpool_ledger::MemoryLedger;
+use motorpool_queues::InProcessQueue;
 use motorpool_tests::fakes::ci::TestCi;
 use motorpool_tests::fakes::played::{PlayedAgents, PlayedHost};
 use motorpool_tests::harness::world::{POOL, World, pool};
@@ -36,6 +40,17 @@ pub(crate) fn in_ci(runner: &str) -> String {
 impl Workshop {
     /// With `more` of its pool's settings, and these machines, which are clean and wait for jobs.
     pub(crate) async fn open(more: Value, machines: &[&str]) -> Result<Self> {
+        let (ledger, queue) = (Arc::new(MemoryLedger::default()), Arc::new(InProcessQueue::default()));
+        Self::open_on(ledger, queue, more, machines).await
+    }
+
+    /// The same on another ledger and queue.
+    pub(crate) async fn open_on(
+        ledger: Arc<dyn Ledger>,
+        queue: Arc<dyn Queue>,
+        more: Value,
+        machines: &[&str],
+    ) -> Result<Self> {
         let mut settings = json!({
             "backend": "bare_metal", "dispatch": "hook", "clean": "reset", "max": 500,
             "reset_cmd": "reset", "cleanup_cmd": "cleanup", "idle_minutes": 600, "heartbeat_seconds": 3600,
@@ -43,7 +58,7 @@ impl Workshop {
         if let (Value::Object(settings), Value::Object(more)) = (&mut settings, more) {
             settings.extend(more);
         }
-        let world = World::new(settings.clone()).await?;
+        let world = World::on(ledger, queue, settings.clone()).await?;
         let ci = Arc::new(TestCi::default());
         let systems = CiSystems::default().with(CiSystem::GitLab, Arc::clone(&ci) as _);
         let control = Arc::new(Control::new(Parts { ci: systems, ..world.parts() }));

@@ -7,15 +7,13 @@ use crate::ports::queue::{QueueName, Received};
 use motorpool_wire::queue::FinalizeNotice;
 use std::time::Duration;
 
-/// Longer than a CI system may take to answer.
-const HIDDEN: Duration = Duration::from_secs(60);
 const TOGETHER: usize = 10;
 
 impl Control {
     /// Attends to the runners of the next notices, waiting up to `wait` for the first. One that can't be attended to comes again.
     pub async fn attend_to_notices(&self, wait: Duration) -> Result<usize, Refused> {
         let queue = QueueName::Finalize;
-        let received = self.queue.receive(&queue, TOGETHER, wait, HIDDEN).await?;
+        let received = self.queue.receive(&queue, TOGETHER, wait, queue.hidden()).await?;
         let count = received.len();
         for Received { body, receipt, receives } in received {
             match self.attend_to_notice(&body).await {

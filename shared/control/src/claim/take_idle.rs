@@ -3,7 +3,7 @@
 use super::{Draft, Filled, Waits};
 use crate::control::Control;
 use crate::error::Refused;
-use crate::ports::queue::{MAX_RECEIVES, QueueName, Received};
+use crate::ports::queue::{QueueName, Received};
 use crate::store::{Found, Taken};
 use motorpool_domain::Timestamp;
 use motorpool_domain::claim::Claim;
@@ -141,7 +141,7 @@ impl Control {
     /// A notice that many looked at is true all the same: it is sent anew before it would count as one that nobody can use.
     async fn give_back(&self, queue: &QueueName, message: Received) -> Result<(), Refused> {
         let Received { body, receipt, receives } = message;
-        if receives + 1 < MAX_RECEIVES {
+        if receives + 1 < queue.max_receives() {
             return Ok(self.queue.give_back(queue, &receipt).await?);
         }
         self.queue.send(queue, body).await?;

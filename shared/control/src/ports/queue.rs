@@ -13,6 +13,24 @@ pub enum QueueName {
 }
 
 impl QueueName {
+    /// A message that was received this often without being deleted goes to the queue's dead letters. Claims pass over many a notice of an idle runner
+    /// that is true all the same; a notice that is to be acted upon, and fails so often, is one that nobody can use.
+    pub const fn max_receives(&self) -> u32 {
+        match self {
+            Self::Idle(_) => 50,
+            Self::Finalize => 5,
+        }
+    }
+
+    /// How long a message is hidden from others while whoever received it acts upon it. For the finalize queue that is several times as long as a
+    /// function may run: who is slow with a batch, and not at a loss, must not use up the tries of what he has not come to.
+    pub const fn hidden(&self) -> Duration {
+        match self {
+            Self::Idle(_) => Duration::from_secs(60),
+            Self::Finalize => Duration::from_secs(360),
+        }
+    }
+
     /// The queue that is written so, if any is.
     pub fn parse(text: &str) -> Option<Self> {
         if text == Self::Finalize.to_string() {
@@ -52,9 +70,6 @@ pub struct QueueError {
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
-
-/// A message received this often without being deleted goes to the dead-letter queue.
-pub const MAX_RECEIVES: u32 = 50;
 
 #[async_trait]
 pub trait Queue: Send + Sync + std::fmt::Debug {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use motorpool_control::ports::queue::{MAX_RECEIVES, Queue, QueueName, Received};
+use motorpool_control::ports::queue::{Queue, QueueName, Received};
 use motorpool_domain::PoolName;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -36,6 +36,7 @@ macro_rules! queue_contract {
             queues_are_apart,
             fault_16_each_message_goes_to_one_of_many_consumers,
             fault_18_a_poison_message_ends_as_a_dead_letter,
+            fault_18_a_poison_notice_of_the_finalize_queue_is_set_aside_after_a_few_tries,
         );
     };
     (@cases $adapter:ident, $open:path: $($case:ident,)+) => {
@@ -293,7 +294,7 @@ pub async fn fault_16_each_message_goes_to_one_of_many_consumers(case: Case) -> 
 /// Half of the receives are given back: they count like the others. The rest of the queue goes on.
 pub async fn fault_18_a_poison_message_ends_as_a_dead_letter(case: Case) -> Result<()> {
     case.send("poison").await?;
-    for n in 1..=MAX_RECEIVES {
+    for n in 1..=case.name.max_receives() {
         let visibility = if n % 2 == 0 { LONG } else { Duration::ZERO };
         let message = case.one(visibility).await?;
         ensure!(message.receives == n, "receive {n} is counted as {}", message.receives);
@@ -319,4 +320,13 @@ pub async fn fault_18_a_poison_message_ends_as_a_dead_letter(case: Case) -> Resu
     case.send("good").await?;
     ensure!(case.one(LONG).await?.body == "good", "the rest goes on");
     Ok(())
+}
+
+/// Every adapter has names of its own for each case, and so another finalize queue.
+pub async fn fault_18_a_poison_notice_of_the_finalize_queue_is_set_aside_after_a_few_tries(
+    case: Case,
+) -> Result<()> {
+    let most = QueueName::Finalize.max_receives();
+    ensure!(most < case.name.max_receives() && most <= 10, "{most} are not a few");
+    fault_18_a_poison_message_ends_as_a_dead_letter(Case { name: QueueName::Finalize, ..case }).await
 }
