@@ -4,6 +4,7 @@ use motorpool_ci::{Credentials, GitHub, GitHubConfig};
 use motorpool_ci_tests::fake_github::PKCS8;
 use motorpool_ci_tests::{ask, binding, label, order, server};
 use motorpool_control::ports::ci::{Ci, CiError, CiJob};
+use motorpool_domain::Timestamp;
 use motorpool_domain::ci::{CiSystem, JobStatus};
 use secrecy::ExposeSecret;
 use serde_json::json;
@@ -54,6 +55,7 @@ async fn every_request_about_a_job_fits_githubs_description() {
                 id: "29679449".to_owned(),
                 attempt,
                 runner: Some("my runner".to_owned()),
+                since: Timestamp::from_millis(0),
             };
             let status = client.job_status(&job).await.expect("a job");
             assert_eq!(status, JobStatus::Success, "the description's own example was such a job");

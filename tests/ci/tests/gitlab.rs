@@ -4,6 +4,7 @@
 use motorpool_ci::{GitLab, GitLabConfig};
 use motorpool_ci_tests::{ask, binding, label, order, server};
 use motorpool_control::ports::ci::{Ci, CiJob, Paused};
+use motorpool_domain::Timestamp;
 use motorpool_domain::ci::{CiSystem, JobStatus};
 use secrecy::ExposeSecret;
 use serde_json::json;
@@ -41,6 +42,7 @@ async fn every_request_fits_gitlabs_description() {
         id: "88".to_owned(),
         attempt: None,
         runner: Some("8".to_owned()),
+        since: Timestamp::from_millis(0),
     };
     assert_eq!(client.job_status(&job(Some("7"))).await.expect("a job"), JobStatus::Success);
     assert_eq!(client.job_status(&job(None)).await.expect("a job"), JobStatus::Running);

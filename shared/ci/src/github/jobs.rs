@@ -2,6 +2,7 @@
 //! of the attempt are listed, and the one that ran on the runner is it.
 
 use motorpool_control::ports::ci::CiJob;
+use motorpool_domain::Timestamp;
 use motorpool_domain::ci::{GitHubJob, JobStatus};
 use reqwest::StatusCode;
 use serde::Deserialize;
@@ -17,7 +18,7 @@ const MOST_PAGES: usize = 50;
 
 impl GitHub {
     pub(super) async fn status_of(&self, job: &CiJob) -> Result<JobStatus, CallError> {
-        let CiJob { scope: _, project, id, attempt, runner } = job;
+        let CiJob { scope: _, project, id, attempt, runner, since } = job;
         let repository = repository(project.as_deref())?;
         let run: u64 = id.parse().map_err(|_| {
             CallError::Refused(format!("{id:?} is no workflow run of GitHub's: its ids are numbers"))
@@ -36,7 +37,7 @@ impl GitHub {
         let Some(jobs) = self.jobs(&repository, path, &attempted).await? else {
             return self.is_shown(&repository, &attempted).await.map(|()| JobStatus::Unknown);
         };
-        JobStatus::on_github_runner(&jobs, runner)
+        JobStatus::on_github_runner(&jobs, runner, *since)
             .ok_or_else(|| CallError::failed(attempted, "GitHub tells of it in words that are new"))
     }
 
@@ -59,9 +60,7 @@ impl GitHub {
             }
             let Page { jobs } = answer.read(GITHUB.name, attempted)?;
             let last = jobs.len() < PAGE;
-            found.extend(jobs.into_iter().map(|Job { runner_name, status, conclusion, started_at }| {
-                GitHubJob { runner: runner_name, status, conclusion, started_at }
-            }));
+            found.extend(jobs.into_iter().map(GitHubJob::from));
             if last {
                 return Ok(Some(found));
             }
@@ -91,6 +90,25 @@ struct Job {
     status: String,
     conclusion: Option<String>,
     started_at: Option<String>,
+    completed_at: Option<String>,
+}
+
+impl From<Job> for GitHubJob {
+    fn from(Job { runner_name, status, conclusion, started_at, completed_at }: Job) -> Self {
+        let instant = |text: Option<String>| instant(&text?);
+        Self {
+            runner: runner_name,
+            status,
+            conclusion,
+            started_at: instant(started_at),
+            completed_at: instant(completed_at),
+        }
+    }
+}
+
+fn instant(text: &str) -> Option<Timestamp> {
+    let at: jiff::Timestamp = text.parse().ok()?;
+    Some(Timestamp::from_millis(u64::try_from(at.as_millisecond()).ok()?))
 }
 
 fn repository(project: Option<&str>) -> Result<Scope, CallError> {

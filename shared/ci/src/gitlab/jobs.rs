@@ -14,7 +14,7 @@ use crate::error::CallError;
 
 impl GitLab {
     pub(super) async fn status_of(&self, job: &CiJob) -> Result<JobStatus, CallError> {
-        let CiJob { scope, project, id, attempt: _, runner } = job;
+        let CiJob { scope, project, id, attempt: _, runner, since: _ } = job;
         let (scope, id) = (Scope::parse(scope)?, number(id, "job")?);
         match (project, runner) {
             (Some(project), _) => self.job_of_project(scope, number(project, "project")?, id).await,

@@ -12,7 +12,7 @@ use crate::error::CallError;
 
 impl Jenkins {
     pub(super) async fn status_of(&self, job: &CiJob) -> Result<JobStatus, CallError> {
-        let CiJob { scope: _, project, id, attempt: _, runner: _ } = job;
+        let CiJob { scope: _, project, id, attempt: _, runner: _, since: _ } = job;
         let Some(project) = project else {
             return Err(CallError::Refused(format!(
                 "the build {id} is looked up in its job, whose name is not known"

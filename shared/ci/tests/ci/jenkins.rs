@@ -4,6 +4,7 @@ use motorpool_ci_tests::fake_github::said;
 use motorpool_ci_tests::server::Reply;
 use motorpool_ci_tests::{binding, label, order};
 use motorpool_control::ports::ci::{Ci, CiError, CiJob, ListedRunner};
+use motorpool_domain::Timestamp;
 use motorpool_domain::ci::{CiSystem, JobStatus};
 use serde_json::{Value, json};
 
@@ -171,6 +172,7 @@ async fn a_build_is_over_when_jenkins_has_written_down_its_end() {
         id: "3".to_owned(),
         attempt: None,
         runner: None,
+        since: Timestamp::from_millis(0),
     };
     for (build, expected) in [
         (json!({"building": false, "inProgress": true, "result": "SUCCESS"}), JobStatus::Running),

@@ -4,6 +4,7 @@ use motorpool_ci::GitLabConfig;
 use motorpool_ci_tests::fake_github::{FakeGitHub, RunJob, Trick, said};
 use motorpool_ci_tests::{label, order};
 use motorpool_control::ports::ci::{Ci, CiError, CiJob, Paused};
+use motorpool_domain::Timestamp;
 use motorpool_domain::ci::JobStatus;
 use serde_json::json;
 
@@ -19,6 +20,7 @@ fn run_job(attempt: u32, runner: &str, status: &str, conclusion: Option<&str>) -
         status: status.to_owned(),
         conclusion: conclusion.map(str::to_owned),
         started_at: "2027-01-15T08:00:00Z".to_owned(),
+        completed_at: None,
     }
 }
 
@@ -29,6 +31,7 @@ fn on_github(attempt: Option<u32>, runner: &str) -> CiJob {
         id: "77".to_owned(),
         attempt,
         runner: Some(runner.to_owned()),
+        since: Timestamp::from_millis(0),
     }
 }
 
@@ -51,6 +54,38 @@ async fn github_is_asked_for_all_jobs_of_the_attempt_and_the_runners_is_it() {
     let pages = github.server.count("GET /repos/me/app/actions/runs/77/attempts/2/jobs");
     assert_eq!(pages, 2 * 3, "a hundred a page");
     assert_eq!(github.server.count("GET /repos/me/app/installation"), 1, "as it is installed there");
+}
+
+/// GitHub's list is late: it tells of the runner's first job, and not yet that the runner has the second.
+#[tokio::test]
+async fn the_end_of_a_runners_earlier_job_is_not_that_of_its_next_in_the_same_run() {
+    let github = FakeGitHub::start().await;
+    github.state().workflows.repositories.insert("me/app".to_owned());
+    let first = RunJob {
+        completed_at: Some("2027-01-15T08:10:00Z".to_owned()),
+        ..run_job(1, "mp-mine", "completed", Some("success"))
+    };
+    github.state().workflows.jobs = vec![first.clone(), run_job(1, "", "queued", None)];
+    let since = |text: &str| {
+        let at: jiff::Timestamp = text.parse().unwrap();
+        let since = Timestamp::from_millis(u64::try_from(at.as_millisecond()).unwrap());
+        CiJob { since, ..on_github(Some(1), "mp-mine") }
+    };
+    let (one, two) = (since("2027-01-15T08:00:02Z"), since("2027-01-15T08:10:20Z"));
+    let client = github.token();
+    assert_eq!(client.job_status(&one).await.unwrap(), JobStatus::Success);
+    assert_eq!(
+        client.job_status(&two).await.unwrap(),
+        JobStatus::Running,
+        "the one without a runner may be it"
+    );
+    let second = RunJob {
+        started_at: "2027-01-15T08:10:18Z".to_owned(),
+        completed_at: Some("2027-01-15T08:30:00Z".to_owned()),
+        ..run_job(1, "mp-mine", "completed", Some("failure"))
+    };
+    github.state().workflows.jobs = vec![first, second];
+    assert_eq!(client.job_status(&two).await.unwrap(), JobStatus::Failure);
 }
 
 #[tokio::test]
@@ -87,6 +122,7 @@ fn on_gitlab(project: Option<&str>, id: u64) -> CiJob {
         id: id.to_string(),
         attempt: None,
         runner: Some("5".to_owned()),
+        since: Timestamp::from_millis(0),
     }
 }
 

@@ -3,6 +3,7 @@
 use motorpool_ci_tests::fake_github::{FakeGitHub, RunJob, Trick};
 use motorpool_ci_tests::server::{Reply, Server};
 use motorpool_control::ports::ci::{Ci, CiJob};
+use motorpool_domain::Timestamp;
 use motorpool_domain::ci::JobStatus;
 use serde_json::{Value, json};
 
@@ -39,6 +40,7 @@ fn job(scope: &str, project: &str, id: &str, runner: &str) -> CiJob {
         id: id.to_owned(),
         attempt: Some(2),
         runner: Some(runner.to_owned()),
+        since: Timestamp::from_millis(0),
     }
 }
 
@@ -83,6 +85,7 @@ impl Stage for FakeGitHub {
             status: status.to_owned(),
             conclusion,
             started_at: "2027-01-15T08:00:00Z".to_owned(),
+            completed_at: None,
         }];
     }
 

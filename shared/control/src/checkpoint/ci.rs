@@ -155,6 +155,7 @@ impl Control {
             id: checkpoint.job.to_string(),
             attempt: checkpoint.attempt,
             runner: runner.listed_in_ci(binding.system),
+            since: checkpoint.created_at,
         };
         match self.ci_system(binding.system)?.job_status(&job).await {
             Ok(status) => Ok(Some(status)),

@@ -2,8 +2,8 @@
 
 use crate::error::whole_seconds;
 use async_trait::async_trait;
-use motorpool_domain::Label;
 use motorpool_domain::ci::{CiBinding, CiSystem, JobStatus};
+use motorpool_domain::{Label, Timestamp};
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,6 +82,8 @@ pub struct CiJob {
     pub attempt: Option<u32>,
     /// What the CI system lists the runner as. GitHub: its name. GitLab: its number.
     pub runner: Option<String>,
+    /// When its checkpoint was made, on the control plane's clock. Only at GitHub may another job have all of the above.
+    pub since: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

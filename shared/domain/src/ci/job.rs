@@ -1,7 +1,12 @@
 //! What became of a job, from the words of each CI system. A word that is new to us is never taken for an end.
 
 use crate::checkpoint::{JobOutcome, github_outcome};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// By so much the clocks of a CI system and of the control plane may differ.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
 /// What became of a job that a CI system gave to a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,8 +28,21 @@ pub struct GitHubJob {
     pub runner: Option<String>,
     pub status: String,
     pub conclusion: Option<String>,
-    /// In UTC, as GitHub writes it: these sort as text.
-    pub started_at: Option<String>,
+    /// Both on GitHub's clock, in whole seconds.
+    pub started_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
+}
+
+impl GitHubJob {
+    /// Whether it was over when a checkpoint was made at `since`, and so is an earlier job than the checkpoint's. The checkpoint's own job may be listed
+    /// with an end before `since` if it was short and the clocks differ; then it began not long before either. That a job began earlier says nothing by
+    /// itself: GitHub's runner fetches what the job needs before it calls the hook that makes the checkpoint.
+    fn was_over(&self, since: Timestamp) -> bool {
+        let is_before = |at: Option<Timestamp>| at.is_some_and(|at| at < since);
+        let is_long_before = |at: Option<Timestamp>| at.is_some_and(|at| at.after(CLOCKS_DIFFER) < since);
+        let Self { started_at, completed_at, .. } = *self;
+        is_long_before(completed_at) || (is_before(completed_at) && is_long_before(started_at))
+    }
 }
 
 /// A build, as Jenkins tells of it.
@@ -89,18 +107,20 @@ impl JobStatus {
         }
     }
 
-    /// Of the job that ran on this runner, from all jobs of the attempt: a hook on the host knows no more of its job.
+    /// Of the job that ran on this runner when its checkpoint was made at `since`, from all jobs of the attempt: a hook on the host knows no more of
+    /// its job.
     ///
-    /// A runner that is good for many jobs may have had several of one attempt: it is running while one of them is, and what counts
-    /// after that is the last. A job that no runner is listed for yet may be the one, since GitHub's lists are late.
-    pub fn on_github_runner(jobs: &[GitHubJob], runner: &str) -> Option<Self> {
+    /// A runner that is good for many jobs may have had several of one attempt: those that were over by then are not meant. It is running while one of
+    /// the others is, and what counts after that is the last. A job that no runner is listed for yet may be the one, since GitHub's lists are late.
+    pub fn on_github_runner(jobs: &[GitHubJob], runner: &str, since: Timestamp) -> Option<Self> {
         let status = |job: &GitHubJob| Self::of_github(&job.status, job.conclusion.as_deref());
         let nobodys = |job: &&GitHubJob| job.runner.as_deref().is_none_or(str::is_empty);
-        let its = || jobs.iter().filter(|job| job.runner.as_deref() == Some(runner));
+        let is_its = |job: &&GitHubJob| job.runner.as_deref() == Some(runner) && !job.was_over(since);
+        let its = || jobs.iter().filter(is_its);
         if its().any(|job| status(job) == Some(Self::Running)) {
             return Some(Self::Running);
         }
-        match its().max_by_key(|job| job.started_at.as_deref()) {
+        match its().max_by_key(|job| job.started_at) {
             Some(last) => status(last),
             None if jobs.iter().filter(nobodys).any(|job| status(job) == Some(Self::Running)) => {
                 Some(Self::Running)
@@ -198,15 +218,22 @@ mod tests {
         }
     }
 
-    fn job(runner: &str, status: &str, conclusion: &str, started_at: &str) -> GitHubJob {
+    /// When the checkpoint was made, by the clock of the jobs below.
+    const SINCE_S: u64 = 1_000;
+
+    fn job(runner: &str, status: &str, conclusion: &str, started_at_s: Option<u64>) -> GitHubJob {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let (runner, conclusion, started_at) = (some(runner), some(conclusion), some(started_at));
-        GitHubJob { runner, status: status.to_owned(), conclusion, started_at }
+        let (runner, conclusion, started_at) = (some(runner), some(conclusion), started_at_s.map(at));
+        GitHubJob { runner, status: status.to_owned(), conclusion, started_at, completed_at: None }
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
     }
 
     #[test]
     fn a_job_on_github_is_found_by_its_runner() {
-        let (early, late) = ("2027-01-15T08:00:00Z", "2027-01-15T09:00:00Z");
+        let (early, late) = (Some(SINCE_S), Some(SINCE_S + 3_600));
         let others = job("other", "completed", "failure", late);
         for (what, jobs, expected) in [
             ("its own", vec![others.clone(), job("mine", "completed", "success", early)], Some(Success)),
@@ -220,18 +247,49 @@ mod tests {
                 vec![job("mine", "in_progress", "", early), job("mine", "completed", "success", late)],
                 Some(Running),
             ),
-            ("one that is listed late", vec![others.clone(), job("", "queued", "", "")], Some(Running)),
+            ("one that is listed late", vec![others.clone(), job("", "queued", "", None)], Some(Running)),
             (
                 "another's that waits",
-                vec![job("mine", "completed", "cancelled", early), job("", "queued", "", "")],
+                vec![job("mine", "completed", "cancelled", early), job("", "queued", "", None)],
                 Some(Canceled),
             ),
-            ("one that was never run", vec![job("", "completed", "skipped", "")], Some(Unknown)),
+            ("one that was never run", vec![job("", "completed", "skipped", None)], Some(Unknown)),
             ("others alone", vec![others], Some(Unknown)),
             ("none", vec![], Some(Unknown)),
             ("a new word", vec![job("mine", "evaporated", "", early)], None),
         ] {
-            assert_eq!(JobStatus::on_github_runner(&jobs, "mine"), expected, "{what}");
+            assert_eq!(JobStatus::on_github_runner(&jobs, "mine", at(SINCE_S)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_was_over_before_its_runners_checkpoint_is_not_the_checkpoints() {
+        for (what, started_s, ended_s, expected) in [
+            ("long over", Some(100), Some(900), Unknown),
+            ("over for more than clocks differ by", Some(930), Some(939), Unknown),
+            ("over just before, and begun long before", Some(100), Some(999), Unknown),
+            (
+                "over just before, and begun not long before: a short one, on a late clock",
+                Some(941),
+                Some(999),
+                Failure,
+            ),
+            ("over just before, nobody knows since when", None, Some(999), Failure),
+            ("begun long before, and over afterwards: its hook came late", Some(100), Some(1_000), Failure),
+            ("begun and over afterwards", Some(1_001), Some(1_300), Failure),
+            ("over, nobody knows when", Some(100), None, Failure),
+        ] {
+            let ended =
+                GitHubJob { completed_at: ended_s.map(at), ..job("mine", "completed", "failure", started_s) };
+            assert_eq!(
+                JobStatus::on_github_runner(std::slice::from_ref(&ended), "mine", at(SINCE_S)),
+                Some(expected),
+                "{what}"
+            );
+            // The next job of this runner is not listed for it yet.
+            let jobs = [ended, job("", "queued", "", None)];
+            let expected = if expected == Unknown { Running } else { expected };
+            assert_eq!(JobStatus::on_github_runner(&jobs, "mine", at(SINCE_S)), Some(expected), "{what}");
         }
     }
 }

@@ -24,6 +24,7 @@ pub struct RunJob {
     pub status: String,
     pub conclusion: Option<String>,
     pub started_at: String,
+    pub completed_at: Option<String>,
 }
 
 impl Workflows {
@@ -63,9 +64,9 @@ impl Workflows {
 
 impl RunJob {
     fn shown(&self) -> Value {
-        let Self { repository: _, run, attempt, runner, status, conclusion, started_at } = self;
+        let Self { repository: _, run, attempt, runner, status, conclusion, started_at, completed_at } = self;
         let runner = (!runner.is_empty()).then_some(runner);
         json!({"id": 1, "run_id": run, "run_attempt": attempt, "runner_name": runner, "status": status,
-            "conclusion": conclusion, "started_at": started_at})
+            "conclusion": conclusion, "started_at": started_at, "completed_at": completed_at})
     }
 }
