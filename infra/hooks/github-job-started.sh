@@ -4,13 +4,19 @@
 # job's own id: jobs of one run are told apart by their machines.
 set -eu
 
+# Where the agent is on this machine: change these two if yours is elsewhere. They are not taken from the environment, and nor is the path, since a
+# job's own variables may be set before this script runs.
+AGENT=/usr/local/bin/motorpool-agent
+SOCKET=/run/motorpool/agent.sock
+PATH=/usr/bin:/bin
+
 : "${GITHUB_RUN_ID:?is not set: this is for jobs of GitHub}" "${RUNNER_TEMP:?is not set: this is for jobs of GitHub}"
 set -- --job-id "$GITHUB_RUN_ID"
 if [ -n "${GITHUB_REPOSITORY:-}" ]; then set -- "$@" "--project=$GITHUB_REPOSITORY"; fi
 if [ -n "${GITHUB_RUN_ATTEMPT:-}" ]; then set -- "$@" "--attempt=$GITHUB_RUN_ATTEMPT"; fi
 if [ -n "${RUNNER_NAME:-}" ]; then set -- "$@" "--caller=$RUNNER_NAME"; fi
 
-checkpoint=$(motorpool-agent checkpoint create "$@") || {
+checkpoint=$("$AGENT" checkpoint create --socket "$SOCKET" "$@") || {
     code=$?
     echo "motorpool: this machine has no checkpoint for run $GITHUB_RUN_ID, so the job does not begin (exit code $code)" >&2
     exit "$code"

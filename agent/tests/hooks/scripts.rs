@@ -1,6 +1,7 @@
 //! The hooks of `infra/hooks`, run as the CI systems run them, against a real agent.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,21 +12,56 @@ use super::{AGENT, said};
 use crate::STAYS;
 use crate::control_plane::{Bench, CHECKPOINT, HookFailure, Plan};
 
-fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/hooks").join(name)
-}
+/// What a job calls programs of its own, in case that a hook looks for its programs where the job says.
+const CALLED: [&str; 6] = ["motorpool-agent", "cat", "nohup", "sh", "sleep", "kill"];
 
 impl Bench {
-    /// Finds the agent's program and its socket, and nothing else of ours.
+    /// The hook as it is installed on this machine: with the agent's own program and socket in the place of the usual ones.
+    fn script(&self, name: &str) -> PathBuf {
+        let mut text =
+            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/hooks").join(name))
+                .unwrap();
+        let socket = self.path("agent/socket/agent.sock").display().to_string();
+        for (variable, usual, here) in [
+            ("AGENT", "/usr/local/bin/motorpool-agent", AGENT),
+            ("SOCKET", "/run/motorpool/agent.sock", socket.as_str()),
+        ] {
+            let usual = format!("\n{variable}={usual}\n");
+            assert_eq!(text.matches(&usual).count(), 1, "{name} says once where the agent is");
+            text = text.replace(&usual, &format!("\n{variable}='{here}'\n"));
+        }
+        let installed = self.path(name);
+        fs::write(&installed, text).unwrap();
+        installed
+    }
+
+    /// A shell with the variables of a job that would rather have the hook speak to something else.
     fn shell(&self) -> Command {
-        let programs = Path::new(AGENT).parent().unwrap().display().to_string();
+        let (own, false_path) = (self.path("a-jobs-own"), self.path("a-jobs-own/agent.sock"));
+        fs::create_dir_all(&own).unwrap();
+        for program in CALLED {
+            let path = own.join(program);
+            fs::write(
+                &path,
+                format!("#!/bin/sh\n: > '{}'\necho job-1-2-0123abcd\n", self.path("bad").display()),
+            )
+            .unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
         let mut command = Command::new("/bin/sh");
         command
             .env_clear()
-            .env("PATH", format!("{programs}:/usr/bin:/bin"))
-            .env("MOTORPOOL_SOCKET", self.path("agent/socket/agent.sock"))
+            .env("PATH", format!("{}:/usr/bin:/bin", own.display()))
+            .env("MOTORPOOL_SOCKET", &false_path)
+            .env("SOCKET", &false_path)
+            .env("AGENT", own.join("motorpool-agent"))
             .env("RUNNER_TEMP", self.path(""));
         command
+    }
+
+    /// Nothing of the job's own was run.
+    fn is_not_fooled(&self) {
+        assert!(!self.path("bad").exists());
     }
 
     fn asked(&self) -> Vec<Value> {
@@ -34,12 +70,12 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn refuse_13_gitlabs_hook_hands_on_gitlabs_values_as_they_are() {
+async fn refuse_13_gitlabs_hook_hands_on_gitlabs_values_as_they_are_and_is_led_astray_by_none() {
     let bench = Bench::up(Plan::run(STAYS)).await;
     let hostile = "a; touch bad $(touch bad) `touch bad` \" ' *";
     let run = |id: &'static str| {
         let mut command = bench.shell();
-        command.arg("-e").arg(script("gitlab-pre-build.sh")).current_dir(bench.path("agent/work"));
+        command.arg("-e").arg(bench.script("gitlab-pre-build.sh")).current_dir(bench.path("agent/work"));
         command.envs([("CI_JOB_ID", id), ("CI_PROJECT_ID", "7"), ("CI_RUNNER_DESCRIPTION", hostile)]);
         tokio::task::spawn_blocking(move || command.output().unwrap())
     };
@@ -47,6 +83,7 @@ async fn refuse_13_gitlabs_hook_hands_on_gitlabs_values_as_they_are() {
     assert_eq!(said(&run("42").await.unwrap()), (Some(0), told, String::new()));
     assert_eq!(bench.asked(), [json!({"job_id": "42", "project": "7", "caller": hostile})]);
     assert!(!bench.path("agent/work/bad").exists());
+    bench.is_not_fooled();
 
     let (code, stdout, stderr) = said(&run("$(id)").await.unwrap());
     assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
@@ -60,7 +97,7 @@ async fn refuse_13_gitlabs_hook_hands_on_gitlabs_values_as_they_are() {
 async fn githubs_hooks_open_a_checkpoint_and_end_it_after_the_job_and_not_before() {
     let bench = Bench::up(Plan::run(STAYS)).await;
     let mut started = bench.shell();
-    started.arg("-e").arg(script("github-job-started.sh")).envs([
+    started.arg("-e").arg(bench.script("github-job-started.sh")).envs([
         ("GITHUB_RUN_ID", "42"),
         ("GITHUB_RUN_ATTEMPT", "3"),
         ("GITHUB_REPOSITORY", "octo/app"),
@@ -72,11 +109,11 @@ async fn githubs_hooks_open_a_checkpoint_and_end_it_after_the_job_and_not_before
     assert_eq!(bench.asked(), [created]);
 
     // As the runner's worker does: it starts the hook, goes on for a while, and ends.
-    let worker = r#"sh -e "$HOOK" && touch "$RUNNER_TEMP/hook-ended"; read -r _until_told"#;
+    let worker = r#"/bin/sh -e "$HOOK" && touch "$RUNNER_TEMP/hook-ended"; read -r _until_told"#;
     let mut worker = bench
         .shell()
         .args(["-c", worker])
-        .env("HOOK", script("github-job-completed.sh"))
+        .env("HOOK", bench.script("github-job-completed.sh"))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
@@ -88,9 +125,10 @@ async fn githubs_hooks_open_a_checkpoint_and_end_it_after_the_job_and_not_before
     bench.eventually("it is told", |bench| bench.asked().len() == 2).await;
     let finalized = json!({"checkpoint_name": CHECKPOINT, "status": "failure", "source": "hook"});
     assert_eq!(bench.asked().last(), Some(&finalized));
+    bench.is_not_fooled();
 
     fs::remove_file(bench.path("motorpool-checkpoint")).unwrap();
     let mut completed = bench.shell();
-    completed.arg("-e").arg(script("github-job-completed.sh"));
+    completed.arg("-e").arg(bench.script("github-job-completed.sh"));
     assert_eq!(completed.output().unwrap().status.code(), Some(0), "a job without one does not fail for it");
 }
