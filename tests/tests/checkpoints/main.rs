@@ -3,6 +3,7 @@
 
 mod crashes;
 mod dead_letters;
+mod direct;
 mod together;
 mod workshop;
 

@@ -50,8 +50,9 @@ impl Control {
         }
         let runner = self.runner_with_token(token, now).await?;
         self.own_checkpoint(&runner, checkpoint_name).await?;
-        let who = Actor::Runner(runner.id);
+        let who = Actor::Runner(runner.id.clone());
         let (word, checkpoint) = self.finalize(checkpoint_name, *status, source, &who, now).await?;
+        self.heard_directly_at_last(runner, now).await;
         let (detail, state) = match word {
             JobWord::Queued => ("Finalize queued", None),
             JobWord::Already | JobWord::Unknown => ("Already finalized", Some(checkpoint.state.as_str())),
