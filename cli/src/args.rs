@@ -240,9 +240,12 @@ pub(crate) struct RunnersFilter {
     /// Only this pool's; all pools' if left out
     #[arg(long)]
     pub(crate) pool: Option<PoolName>,
-    /// Only those in this state; terminated ones are listed only so
+    /// Only those in this state
     #[arg(long, value_parser = state_name)]
     pub(crate) state: Option<StateName>,
+    /// Also those that were removed or are gone, which are shown for seven days
+    #[arg(long, conflicts_with = "state")]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -252,8 +255,10 @@ pub(crate) enum RunnersVerb {
         /// The runner's id
         runner: RunnerId,
     },
-    /// Register a machine of your own with a pool; prints its bootstrap secret, once
+    /// Register a machine of your own with a pool; prints its bootstrap secret or its token, once
     Add(AddRunnerArgs),
+    /// Say something else of a machine of your own; what is left out stays as it is
+    Set(SetRunnerArgs),
     /// Take a runner out of its pool for good; refused while a claim holds it
     Remove {
         /// The runner's id
@@ -270,7 +275,7 @@ pub(crate) enum RunnersVerb {
         /// The runner's id
         runner: RunnerId,
     },
-    /// Make a new bootstrap secret for a runner whose agent has lost its token; prints it, once
+    /// Make a new bootstrap secret, or a new token for a runner that was added with one; prints it, once
     Token {
         /// The runner's id
         runner: RunnerId,
@@ -303,6 +308,37 @@ pub(crate) struct AddRunnerArgs {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) readiness_cmd: Option<String>,
     /// What its CI system knows it by, if it was registered there by hand: GitLab's number, GitHub's or Jenkins' name
+    #[arg(long, value_name = "ID")]
+    pub(crate) ci_runner: Option<String>,
+    /// Print the runner's own token in place of a secret for an agent: for hooks that call the API themselves
+    #[arg(long, alias = "token")]
+    pub(crate) with_token: bool,
+}
+
+/// An empty text removes what the machine has of its own: its pool's holds again.
+#[derive(Debug, Args)]
+pub(crate) struct SetRunnerArgs {
+    /// The runner's id
+    pub(crate) runner: RunnerId,
+    /// What kind of machine it is
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) instance_type: Option<String>,
+    /// How many CPUs it has
+    #[arg(long)]
+    pub(crate) cpu: Option<u32>,
+    /// How much memory it has, in MB
+    #[arg(long)]
+    pub(crate) memory_mb: Option<u64>,
+    /// A command of this machine's own, in the place of its pool's; "" for its pool's
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) cleanup_cmd: Option<String>,
+    /// The same for `reset_cmd`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) reset_cmd: Option<String>,
+    /// The same for `readiness_cmd`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) readiness_cmd: Option<String>,
+    /// What its CI system knows it by; "" if it was not registered there by hand
     #[arg(long, value_name = "ID")]
     pub(crate) ci_runner: Option<String>,
 }

@@ -13,6 +13,7 @@ use motorpool_wire::api::{
     RunnersPage, WhyView,
 };
 use motorpool_wire::pool_settings::PoolSettings;
+use motorpool_wire::registry::UpdateRunnerRequest;
 use serde_json::Value;
 
 pub(crate) use token::{ADMIN_TOKEN_FILE, Source as TokenSource, data_dir};
@@ -52,9 +53,16 @@ impl Client {
         self.post(&format!("pools/{pool}/plan"), &[], Some(settings)).await
     }
 
-    pub(crate) async fn runners(&self, pool: &PoolName, state: Option<StateName>) -> ApiResult<RunnersPage> {
+    /// `all`: also those that were removed or are gone.
+    pub(crate) async fn runners(
+        &self,
+        pool: &PoolName,
+        state: Option<StateName>,
+        all: bool,
+    ) -> ApiResult<RunnersPage> {
         let mut query = vec![("pool", pool.as_str())];
         query.extend(state.map(|state| ("state", state.as_str())));
+        query.extend(all.then_some(("include_inactive", "true")));
         self.get_all("runners", &query, "runners").await
     }
 
@@ -64,6 +72,14 @@ impl Client {
 
     pub(crate) async fn add_runner(&self, request: &RegisterRunnerRequest) -> ApiResult<RegisteredRunner> {
         self.post("runners", &[], Some(request)).await
+    }
+
+    pub(crate) async fn update_runner(
+        &self,
+        runner: &RunnerId,
+        request: &UpdateRunnerRequest,
+    ) -> ApiResult<RunnerView> {
+        self.patch(&format!("runners/{runner}"), request).await
     }
 
     pub(crate) async fn remove_runner(&self, runner: &RunnerId, removal: Removal) -> ApiResult<RunnerView> {

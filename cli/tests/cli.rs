@@ -17,6 +17,7 @@ const VERBS: &[&[&str]] = &[
     &["runners"],
     &["runners", "show"],
     &["runners", "add"],
+    &["runners", "set"],
     &["runners", "remove"],
     &["runners", "release"],
     &["runners", "token"],

@@ -278,3 +278,43 @@ fn without_the_right_token_nothing_opens() {
     assert!(stderr(&wrong).contains("the token is from $MOTORPOOL_TOKEN"), "{}", stderr(&wrong));
     assert!(!stderr(&wrong).contains("mp_team_wrong"), "{}", stderr(&wrong));
 }
+
+/// A machine whose hooks call the API themselves: its token is shown once, and what is said of it may change.
+#[test]
+fn a_machine_with_a_token_of_its_own() {
+    let served = Served::start();
+    let pool = "[pools.plain]\nbackend = \"bare_metal\"\ndispatch = \"hook\"\nclean = \"keep\"\n";
+    std::fs::write(served.dir.path().join("plain.toml"), pool).unwrap();
+    served.says(&["pools", "apply", "plain.toml"]);
+    let text = served.says(&["runners", "add", "vm-07", "--pool", "plain", "--with-token"]);
+    let token = text.split_whitespace().find(|word| word.starts_with("mp_runner_")).unwrap();
+    assert!(
+        text.starts_with("runner vm-07 is registered with pool plain. Its token, shown only now:"),
+        "{text}"
+    );
+    assert!(text.contains("/api/v1/checkpoint/create"), "{text}");
+
+    let again = served.run(&["runners", "add", "vm-07", "--pool", "plain", "--token"]);
+    assert!(!again.status.success() && stderr(&again).contains("there is a runner vm-07 already"));
+    let elsewhere = served.run(&["runners", "add", "vm-08", "--pool", "macs", "--token"]);
+    assert!(stderr(&elsewhere).contains("dispatch = \"hook\""), "{}", stderr(&elsewhere));
+
+    let shown = served.says(&["runners", "show", "vm-07"]);
+    assert!(shown.contains("idle for") && !shown.contains(token), "{shown}");
+    let set = served.says(&["runners", "set", "vm-07", "--reset-cmd", "reset.sh", "--ci-runner", "42"]);
+    assert!(set.contains("reset.sh") && set.contains("42"), "{set}");
+    let unset = served.says(&["runners", "set", "vm-07", "--reset-cmd", ""]);
+    assert!(!unset.contains("reset.sh") && unset.contains("42"), "{unset}");
+    let nothing = served.run(&["runners", "set", "vm-07"]);
+    assert_eq!(nothing.status.code(), Some(2), "{}", stderr(&nothing));
+
+    let renewed = served.json(&["runners", "token", "vm-07"]);
+    assert!(renewed["token"].as_str().unwrap() != token && renewed.get("bootstrap_secret").is_none());
+    served.says(&["runners", "remove", "vm-07"]);
+    assert_eq!(served.says(&["runners", "--pool", "plain"]).trim(), "There are no such runners.");
+    let all = served.json(&["runners", "--pool", "plain", "--all"]);
+    assert_eq!(
+        (&all["runners"][0]["runner"], &all["runners"][0]["active"]),
+        (&"vm-07".into(), &false.into())
+    );
+}

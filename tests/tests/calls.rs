@@ -1,6 +1,7 @@
 //! What the use cases cost in calls to AWS, counted at the connector: the figures of docs/benchmarks.md, each of them, and no other call.
 
 use anyhow::{Context, Result, bail};
+use motorpool_control::WhichRunners;
 use motorpool_domain::runner::{Removal, StateName};
 use motorpool_ledger::MemoryLedger;
 use motorpool_ledger::dynamodb::{DynamoLedger, create_table_on_aws};
@@ -85,7 +86,7 @@ async fn no_use_case_scans() -> Result<()> {
     control.list_pools(&caller).await?;
     let page = || motorpool_control::Page::first(10);
     control.list_claims(&caller, &pool()?, page()).await?;
-    let runners = control.list_runners(&caller, &pool()?, None, page()).await?;
+    let runners = control.list_runners(&caller, &WhichRunners::of_pool(&pool()?, None), page()).await?;
     let runner = runners.runners.first().context("no runner")?;
     control.view_runner(&caller, &runner.runner).await?;
     control.audit(&caller, runner.runner.as_str(), page()).await?;
@@ -98,7 +99,10 @@ async fn no_use_case_scans() -> Result<()> {
     control.release(&caller, serde_json::from_value(json!({"workflow": "gh-1"}))?).await?;
     world.agents_work().await?;
     world.sweep().await?;
-    let freed = world.control.list_runners(&caller, &pool()?, Some(StateName::Idle), page()).await?;
+    let freed = world
+        .control
+        .list_runners(&caller, &WhichRunners::of_pool(&pool()?, Some(StateName::Idle)), page())
+        .await?;
     let freed = freed.runners.first().context("no idle runner")?;
     control.rotate_token(&caller, &freed.runner).await?;
     control.remove_runner(&caller, &freed.runner, Removal::IfFree).await?;

@@ -22,6 +22,7 @@ BEYOND_A_SCHEMA = re.compile(
             r"^max_runtime_minutes must be from 1 to pool",
             r"^no machine of pool \S+ can ever fit",
             r"^pool \S+ launches its machines itself",
+            r"^credential \"token\" is for pools whose CI system hands out jobs",
             # Of a listing, and of a removal.
             r"is not where a page of this listing ended",
             r"^drain and force are asked for at once",

@@ -110,6 +110,10 @@ impl Client {
         self.ask(self.request(Method::PUT, path, &[]).timeout(ANSWER).json(body)).await
     }
 
+    pub(super) async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> ApiResult<T> {
+        self.ask(self.request(Method::PATCH, path, &[]).timeout(ANSWER).json(body)).await
+    }
+
     pub(super) async fn delete<T: DeserializeOwned>(
         &self,
         path: &str,

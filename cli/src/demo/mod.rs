@@ -145,7 +145,7 @@ impl Story {
     async fn clear_up(&self, host: &Host) -> Result<(), Failure> {
         self.release("demo-2").await?;
         self.wait_for_count(StateName::Idle, COUNT).await?;
-        let runners = self.client.runners(&self.pool, None).await?.value.runners;
+        let runners = self.client.runners(&self.pool, None, false).await?.value.runners;
         for runner in &runners {
             self.client.remove_runner(&runner.runner, Removal::IfFree).await?;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use motorpool_domain::pool::{PoolConcern, PoolFigures, calls_run_short, refusal_stands, seems_silent};
 use motorpool_domain::runner::StateName;
 use motorpool_wire::api::{CiTroubleView, CiView, PoolView, RunnerView};
+use motorpool_wire::registry::CredentialKind;
 
 use super::Check;
 use crate::client::Client;
@@ -24,7 +25,7 @@ pub(super) async fn look(client: &Client) -> Vec<Check> {
     }
     let mut checks = Vec::new();
     for pool in &pools {
-        let runners = match client.runners(&pool.pool, None).await {
+        let runners = match client.runners(&pool.pool, None, false).await {
             Ok(answer) => answer.value.runners,
             // A team does not see runners.
             Err(failure) if failure.is_forbidden() => Vec::new(),
@@ -124,7 +125,9 @@ fn nearly_spent(pool: &PoolView, ci: &CiView) -> Option<Check> {
 }
 
 fn silent(runner: &RunnerView) -> Option<Check> {
-    let is_silent = |ago: &u64| seems_silent(runner.state, Duration::from_millis(*ago));
+    // Who has a token of its own calls when it has a job.
+    let is_expected = runner.credential == CredentialKind::Bootstrap;
+    let is_silent = |ago: &u64| is_expected && seems_silent(runner.state, Duration::from_millis(*ago));
     let ago = runner.seen_ms_ago.filter(is_silent)?;
     Some(Check::warn(
         format!("runner {} ({}) was not heard from for {}", runner.runner, runner.state, span_ms(ago)),

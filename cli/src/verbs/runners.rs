@@ -1,10 +1,12 @@
-//! `runners`: list, show, and the operator's verbs on one: add, remove, release from quarantine, a new secret.
+//! `runners`: list, show, and the operator's verbs on one: add, set, remove, release from quarantine, a new secret.
 
 use motorpool_domain::runner::{Removal, StateName};
+use motorpool_domain::text::visible;
 use motorpool_wire::api::{RegisterRunnerRequest, RegisteredRunner, RunnerView};
+use motorpool_wire::registry::{CredentialKind, UpdateRunnerRequest};
 
 use super::{joined, pools_asked};
-use crate::args::{AddRunnerArgs, RunnersArgs, RunnersFilter, RunnersVerb};
+use crate::args::{AddRunnerArgs, RunnersArgs, RunnersFilter, RunnersVerb, SetRunnerArgs};
 use crate::client::Client;
 use crate::errors::Failure;
 use crate::output::Report;
@@ -13,9 +15,9 @@ use crate::output::words::{dollars, span_ms};
 
 pub(crate) async fn run(args: RunnersArgs) -> Result<Report, Failure> {
     let RunnersArgs { connect, filter, verb } = args;
-    if verb.is_some() && (filter.pool.is_some() || filter.state.is_some()) {
+    if verb.is_some() && (filter.pool.is_some() || filter.state.is_some() || filter.all) {
         return Err(Failure::usage(
-            "--pool and --state before a verb are for the list",
+            "--pool, --state and --all before a verb are for the list",
             "leave them out, or write them after the verb if it has them",
         ));
     }
@@ -24,6 +26,7 @@ pub(crate) async fn run(args: RunnersArgs) -> Result<Report, Failure> {
         None => listed(&client, filter).await,
         Some(RunnersVerb::Show { runner }) => Ok(Report::of(client.runner(&runner).await?, one)),
         Some(RunnersVerb::Add(add)) => added(&client, add).await,
+        Some(RunnersVerb::Set(set)) => changed(&client, set).await,
         Some(RunnersVerb::Remove { runner, drain, force }) => {
             let removal = match (drain, force) {
                 (_, true) => Removal::Force,
@@ -38,17 +41,17 @@ pub(crate) async fn run(args: RunnersArgs) -> Result<Report, Failure> {
             }))
         }
         Some(RunnersVerb::Token { runner }) => Ok(Report::of(client.rotate_token(&runner).await?, |new| {
-            secret(new, &server_of_agents(&client), "has a new secret")
+            handed_out(new, &client, "has a new one")
         })),
     }
 }
 
 async fn listed(client: &Client, filter: RunnersFilter) -> Result<Report, Failure> {
-    let RunnersFilter { pool, state } = filter;
+    let RunnersFilter { pool, state, all } = filter;
     let mut runners = Vec::new();
     let mut documents = Vec::new();
     for pool in pools_asked(client, pool.as_ref()).await? {
-        let answer = client.runners(&pool, state).await?;
+        let answer = client.runners(&pool, state, all).await?;
         runners.extend(answer.value.runners);
         documents.push(answer.json);
     }
@@ -147,6 +150,11 @@ fn one(runner: &RunnerView) -> String {
         ("why", runner.why.clone()),
         ("clean because", runner.proof.clone()),
         ("claim", runner.claim.as_ref().map(ToString::to_string)),
+        (
+            "token",
+            (runner.credential == CredentialKind::Token)
+                .then(|| "its own, until `motorpool runners token` makes another".to_owned()),
+        ),
         ("epoch", Some(runner.epoch.to_string())),
         ("seen", Some(seen(runner))),
         ("threshold", runner.threshold_in_ms.map(|left| format!("in {}", span_ms(left)))),
@@ -160,6 +168,10 @@ fn one(runner: &RunnerView) -> String {
                 format!("about {} so far, at {} an hour", dollars(so_far), dollars(hourly))
             }),
         ),
+        ("cleanup_cmd", runner.cleanup_cmd.as_deref().map(visible)),
+        ("reset_cmd", runner.reset_cmd.as_deref().map(visible)),
+        ("readiness_cmd", runner.readiness_cmd.as_deref().map(visible)),
+        ("in its CI system", runner.ci_runner.clone()),
         ("runner program", program(runner)),
         ("provider's id", runner.provider_id.clone()),
         ("kept", runner.kept.then(|| "yes: it is cleaned, never terminated for its own sake".to_owned())),
@@ -186,6 +198,7 @@ async fn added(client: &Client, add: AddRunnerArgs) -> Result<Report, Failure> {
         reset_cmd,
         readiness_cmd,
         ci_runner,
+        with_token,
     } = add;
     let request = RegisterRunnerRequest {
         runner_id: runner,
@@ -197,11 +210,38 @@ async fn added(client: &Client, add: AddRunnerArgs) -> Result<Report, Failure> {
         reset_cmd,
         readiness_cmd,
         ci_runner,
+        credential: if with_token { CredentialKind::Token } else { CredentialKind::Bootstrap },
     };
     let answer = client.add_runner(&request).await?;
-    Ok(Report::of(answer, |new| {
-        secret(new, &server_of_agents(client), &format!("is registered with pool {}", new.pool))
-    }))
+    Ok(Report::of(answer, |new| handed_out(new, client, &format!("is registered with pool {}", new.pool))))
+}
+
+async fn changed(client: &Client, set: SetRunnerArgs) -> Result<Report, Failure> {
+    let SetRunnerArgs {
+        runner,
+        instance_type,
+        cpu,
+        memory_mb,
+        cleanup_cmd,
+        reset_cmd,
+        readiness_cmd,
+        ci_runner,
+    } = set;
+    // Nobody means an empty command, or a machine of no kind.
+    let said = |text: Option<String>| text.map(|text| Some(text).filter(|text| !text.is_empty()));
+    let request = UpdateRunnerRequest {
+        cleanup_cmd: said(cleanup_cmd),
+        reset_cmd: said(reset_cmd),
+        readiness_cmd: said(readiness_cmd),
+        ci_runner: said(ci_runner),
+        instance_type: said(instance_type),
+        cpu: cpu.map(Some),
+        memory_mb: memory_mb.map(Some),
+    };
+    if request == UpdateRunnerRequest::default() {
+        return Err(Failure::usage("nothing is to be changed", "say what: `motorpool runners set --help`"));
+    }
+    Ok(Report::of(client.update_runner(&runner, &request).await?, one))
 }
 
 /// What an agent is told of the server: its address, and that plain HTTP is allowed where this command was told so.
@@ -210,8 +250,29 @@ fn server_of_agents(client: &Client) -> String {
     if client.encrypted() || client.here() { server.to_owned() } else { format!("{server} --insecure-http") }
 }
 
-fn secret(new: &RegisteredRunner, server: &str, what_happened: &str) -> String {
-    let RegisteredRunner { runner, pool: _, bootstrap_secret, valid_for_ms } = new;
+fn handed_out(new: &RegisteredRunner, client: &Client, what_happened: &str) -> String {
+    match (&new.token, &new.bootstrap_secret) {
+        (Some(token), _) => for_hooks(new, token, client.server(), what_happened),
+        (None, secret) => {
+            for_an_agent(new, secret.as_deref().unwrap_or_default(), &server_of_agents(client), what_happened)
+        }
+    }
+}
+
+/// For who has no agent: what its hooks send.
+fn for_hooks(new: &RegisteredRunner, token: &str, server: &str, what_happened: &str) -> String {
+    let RegisteredRunner { runner, why, .. } = new;
+    let waits = why.as_ref().map_or_else(String::new, |why| format!("\n\n{runner}: {why}"));
+    format!(
+        "runner {runner} {what_happened}. Its token, shown only now:\n\n    {token}\n\n\
+         Keep it where only the hooks of its jobs can read it. Before a job, and after it:\n\n    \
+         curl -fsS -H \"Authorization: Bearer $RUNNER_TOKEN\" -H 'Content-Type: application/json' {server}/api/v1/checkpoint/create -d \"{{\\\"job_id\\\":\\\"$JOB_ID\\\"}}\"\n    \
+         curl -fsS -H \"Authorization: Bearer $RUNNER_TOKEN\" -H 'Content-Type: application/json' {server}/api/v1/checkpoint/finalize -d \"{{\\\"checkpoint_name\\\":\\\"$NAME\\\",\\\"status\\\":\\\"$STATUS\\\"}}\"{waits}"
+    )
+}
+
+fn for_an_agent(new: &RegisteredRunner, bootstrap_secret: &str, server: &str, what_happened: &str) -> String {
+    let RegisteredRunner { runner, valid_for_ms, .. } = new;
     let until = valid_for_ms.map_or_else(String::new, |left| format!(", and good for {}", span_ms(left)));
     format!(
         "runner {runner} {what_happened}. Its bootstrap secret, shown only now{until}:\n\n    {bootstrap_secret}\n\n\
@@ -230,8 +291,14 @@ pub(crate) mod tests {
             runner: RunnerId::parse("mac-01").unwrap(),
             pool: PoolName::parse("macs").unwrap(),
             state,
+            active: state != StateName::Terminated,
             epoch: Epoch(3),
             claim: None,
+            credential: CredentialKind::Bootstrap,
+            cleanup_cmd: None,
+            reset_cmd: None,
+            readiness_cmd: None,
+            ci_runner: None,
             instance_type: "mac".to_owned(),
             usage: "on-demand".to_owned(),
             cpu: 8,
@@ -298,11 +365,34 @@ pub(crate) mod tests {
         let new = RegisteredRunner {
             runner: RunnerId::parse("mac-01").unwrap(),
             pool: PoolName::parse("macs").unwrap(),
-            bootstrap_secret: "mp_launch_x".to_owned(),
+            bootstrap_secret: Some("mp_launch_x".to_owned()),
+            token: None,
             valid_for_ms: Some(600_000),
+            why: None,
         };
-        let text = secret(&new, "https://pool.example.com", "is registered with pool macs");
+        let text =
+            for_an_agent(&new, "mp_launch_x", "https://pool.example.com", "is registered with pool macs");
         assert!(text.starts_with("runner mac-01 is registered with pool macs. Its bootstrap secret, shown only now, and good for 10 min:"), "{text}");
         assert!(text.contains("--server https://pool.example.com --runner mac-01"), "{text}");
+    }
+
+    #[test]
+    fn a_token_comes_with_what_hooks_send_and_what_its_machine_waits_for() {
+        let new = RegisteredRunner {
+            runner: RunnerId::parse("mac-01").unwrap(),
+            pool: PoolName::parse("macs").unwrap(),
+            bootstrap_secret: None,
+            token: Some("mp_runner_x".to_owned()),
+            valid_for_ms: None,
+            why: Some("its machine waits for its agent's connection".to_owned()),
+        };
+        assert_eq!(
+            for_hooks(&new, "mp_runner_x", "https://pool.example.com", "is registered with pool macs"),
+            "runner mac-01 is registered with pool macs. Its token, shown only now:\n\n    mp_runner_x\n\n\
+             Keep it where only the hooks of its jobs can read it. Before a job, and after it:\n\n    \
+             curl -fsS -H \"Authorization: Bearer $RUNNER_TOKEN\" -H 'Content-Type: application/json' https://pool.example.com/api/v1/checkpoint/create -d \"{\\\"job_id\\\":\\\"$JOB_ID\\\"}\"\n    \
+             curl -fsS -H \"Authorization: Bearer $RUNNER_TOKEN\" -H 'Content-Type: application/json' https://pool.example.com/api/v1/checkpoint/finalize -d \"{\\\"checkpoint_name\\\":\\\"$NAME\\\",\\\"status\\\":\\\"$STATUS\\\"}\"\n\n\
+             mac-01: its machine waits for its agent's connection"
+        );
     }
 }

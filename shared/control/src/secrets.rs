@@ -1,5 +1,6 @@
 //! Launch secrets and token hashes. A secret is compared in constant time and never kept.
 
+use crate::ports::entropy::Entropy;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -52,6 +53,12 @@ impl ServerSecret {
         }
         format!("mp_launch_{}", URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
     }
+}
+
+/// A token for a runner whose operator hands it out: 256 bits, which nobody keeps but who is given it.
+pub(crate) fn fresh_runner_token(entropy: &dyn Entropy) -> String {
+    let bytes: Vec<u8> = [entropy.bits(), entropy.bits()].into_iter().flat_map(u128::to_be_bytes).collect();
+    format!("mp_runner_{}", URL_SAFE_NO_PAD.encode(bytes))
 }
 
 /// SHA-256 in hex: the only form in which a token is stored.

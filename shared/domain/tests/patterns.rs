@@ -1,6 +1,7 @@
 //! The patterns for the API's document: whatever fits one is taken by the parser that it stands beside.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
+use motorpool_domain::runner::{COMMAND_PATTERN, is_command};
 use motorpool_domain::spec::{INSTANCE_TYPE_PATTERN, TypeGlobs, is_instance_type};
 use motorpool_domain::{ClaimId, DeliveryId, Label, LaunchId, Owner, PoolName, RunnerId, TaskId, Workflow};
 use proptest::prelude::*;
@@ -36,5 +37,6 @@ taken! {
     labels: Label::PATTERN => |text| Label::parse(text).is_ok();
     tasks: TaskId::PATTERN => |text| TaskId::parse(text).is_ok();
     instance_types: INSTANCE_TYPE_PATTERN => is_instance_type;
+    commands: COMMAND_PATTERN => is_command;
     globs: TypeGlobs::PATTERN => |text| TypeGlobs::parse(text).is_ok();
 }

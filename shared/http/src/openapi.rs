@@ -34,8 +34,8 @@ fn finish(document: &mut OpenApi) {
     bounds::add(document);
     for (path, item) in &mut document.paths.paths {
         // All the methods that this API has.
-        let PathItem { get, put, post, delete, .. } = item;
-        for operation in [get, put, post, delete].into_iter().flatten() {
+        let PathItem { get, put, post, patch, delete, .. } = item;
+        for operation in [get, put, post, patch, delete].into_iter().flatten() {
             refusals::add(path, operation);
             for parameter in operation.parameters.iter_mut().flatten() {
                 if let RefOr::T(Parameter { schema: Some(schema), .. }) = parameter {

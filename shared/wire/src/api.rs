@@ -1,5 +1,6 @@
 //! The bodies of the pool layer's routes. Requests refuse fields that they do not know: they could be typos.
 
+use crate::registry::CredentialKind;
 use crate::schema;
 use motorpool_domain::audit::AuditEntry;
 use motorpool_domain::ci::CiSystem;
@@ -244,6 +245,10 @@ pub struct CapacityOptionView {
     pub empty: Option<String>,
 }
 
+fn yes() -> bool {
+    true
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunnerView {
     #[schema(value_type = schema::RunnerId)]
@@ -252,10 +257,27 @@ pub struct RunnerView {
     pub pool: PoolName,
     #[schema(value_type = schema::StateName)]
     pub state: StateName,
+    /// False once it is removed or gone: it is shown for some days, and its id may be registered again.
+    #[serde(default = "yes")]
+    pub active: bool,
     #[schema(value_type = u64)]
     pub epoch: Epoch,
     #[schema(value_type = Option<schema::ClaimId>)]
     pub claim: Option<ClaimId>,
+    /// How it proves who it is.
+    #[serde(default)]
+    #[schema(value_type = schema::CredentialKind)]
+    pub credential: CredentialKind,
+    /// Its own commands, in the place of its pool's.
+    #[serde(default)]
+    pub cleanup_cmd: Option<String>,
+    #[serde(default)]
+    pub reset_cmd: Option<String>,
+    #[serde(default)]
+    pub readiness_cmd: Option<String>,
+    /// What its CI system knows it by, where it was registered there by hand.
+    #[serde(default)]
+    pub ci_runner: Option<String>,
     pub instance_type: String,
     pub usage: String,
     pub cpu: u32,
@@ -308,18 +330,25 @@ pub struct RegisterRunnerRequest {
     pub memory_mb: Option<u64>,
     /// In the place of its pool's, where this machine needs another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Command>)]
     pub cleanup_cmd: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Command>)]
     pub reset_cmd: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Command>)]
     pub readiness_cmd: Option<String>,
     /// What its CI system knows it by, if it was registered there by hand: GitLab's number, GitHub's or Jenkins' name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Name>)]
     pub ci_runner: Option<String>,
+    /// How its runner proves who it is: `bootstrap` by default. `token` is for pools with `dispatch = "hook"`.
+    #[serde(default)]
+    #[schema(value_type = schema::CredentialKind)]
+    pub credential: CredentialKind,
 }
 
-/// The secret is shown once: nobody can ask for it again.
+/// The secret or token is shown once: nobody can ask for it again.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegisteredRunner {
     #[schema(value_type = schema::RunnerId)]
@@ -327,8 +356,15 @@ pub struct RegisteredRunner {
     #[schema(value_type = schema::PoolName)]
     pub pool: PoolName,
     /// For the agent's `--secret-file`, until `valid_for_ms` have passed.
-    pub bootstrap_secret: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap_secret: Option<String>,
+    /// In its place where the runner was registered with `"credential": "token"`: good until it is renewed, or the runner is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     pub valid_for_ms: Option<u64>,
+    /// What its machine waits for before it can take a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl std::fmt::Debug for RegisteredRunner {

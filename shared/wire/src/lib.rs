@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod error;
 pub mod pool_settings;
 pub mod queue;
+pub mod registry;
 pub mod schema;
 pub mod socket;
 pub mod webhook;

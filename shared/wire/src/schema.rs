@@ -2,6 +2,7 @@
 //! meaning, and takes its pattern or its bound from there. None of them is ever made or read.
 
 use crate::agent::{LONGEST_ID, Protocol};
+use crate::registry;
 use motorpool_domain::ci::{CiBinding, CiSystem as Ci};
 use motorpool_domain::ids;
 use motorpool_domain::pool::{self, Ec2Rules, LARGEST_POOL, LONGEST_LIMIT};
@@ -48,6 +49,10 @@ described! {
     JobId, "A job's id, as its CI system says it.", text(ids::JobId::PATTERN).examples(["12345"]);
     CheckpointName, "A checkpoint's name.", text(ids::CheckpointName::PATTERN).examples(["job-12345-1739451000-a1b2c3d4"]);
     Name, "What somebody calls himself.", text(UNSTEERED_PATTERN).max_length(Some(crate::checkpoint::LONGEST_NAME));
+    Command, "A machine's own command, for a shell. Values reach it in variables of its environment, and are never spliced in.",
+        text(runner::COMMAND_PATTERN).max_length(Some(runner::LONGEST_COMMAND)).examples(["/usr/local/lib/motorpool/cleanup.sh"]);
+    CredentialKind, "How a runner proves who it is: its agent redeems a secret and makes tokens of its own, or it has a token that stays.",
+        one_of(registry::CredentialKind::ALL.map(registry::CredentialKind::name));
     CheckpointState, "A checkpoint's state.", one_of(["created", "finalize_queued", "reset", "deleted", "gc_reset"]);
     JobOutcome, "How a job ended.", one_of(["success", "failure", "canceled"]);
     FinalizeSource, "Who noticed that a job has ended.", one_of(["hook", "poller", "webhook", "agent", "gc"]);

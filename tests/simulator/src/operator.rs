@@ -10,6 +10,7 @@ use motorpool_domain::runner::{Removal, Runner, RunnerState, StateName};
 use motorpool_domain::{PoolName, RunnerId};
 use motorpool_wire::api::RegisterRunnerRequest;
 use motorpool_wire::pool_settings::PoolSettings;
+use motorpool_wire::registry::CredentialKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
@@ -105,6 +106,7 @@ impl Operator {
                     reset_cmd: None,
                     readiness_cmd: None,
                     ci_runner: None,
+                    credential: CredentialKind::Bootstrap,
                 };
                 calls.push((Caller::Operator(id.clone()), Call::Register(request)));
             }

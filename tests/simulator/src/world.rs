@@ -312,7 +312,7 @@ impl World {
             }
             Caller::Operator(runner) => {
                 if let Reply::Registered(Ok(registered)) = reply {
-                    self.joins(runner, registered.bootstrap_secret);
+                    self.joins(runner, registered.bootstrap_secret.unwrap_or_default());
                 }
             }
             Caller::Renewer(runner) => self.renewed(runner, reply),

@@ -71,6 +71,10 @@ impl Api {
         self.send(self.request(Method::PUT, path).json(&body)).await
     }
 
+    pub async fn patch(&self, path: &str, body: Value) -> Result<Answer> {
+        self.send(self.request(Method::PATCH, path).json(&body)).await
+    }
+
     pub async fn delete(&self, path: &str) -> Result<Answer> {
         self.send(self.request(Method::DELETE, path)).await
     }

@@ -28,6 +28,7 @@ pub fn idle(pool: &PoolName, number: usize, kept: bool, idle: Duration, now: Tim
         token_sha256: token_sha256(&token(&runner.id)),
         machine_id: runner.id.to_string(),
         named: None,
+        fixed: false,
     });
     runner.boot_id = Some(BOOT_ID.to_owned());
     runner.proof = Some(CleanProof { how: ProofKind::NewMachine, at: now, task: None });

@@ -3,6 +3,7 @@
 
 mod crashes;
 mod dead_letters;
+mod direct;
 mod on_sqs;
 mod together;
 mod workshop;

@@ -78,7 +78,7 @@ impl Workshop {
         let request = json!({"runner_id": machine, "pool": POOL, "ci_runner": in_ci(machine)});
         let registered =
             self.control.register_runner(&Caller::Operator, serde_json::from_value(request)?).await?;
-        self.secrets.insert(RunnerId::parse(machine)?, registered.bootstrap_secret);
+        self.secrets.insert(RunnerId::parse(machine)?, registered.bootstrap_secret.context("a secret")?);
         self.works(machine).await
     }
 

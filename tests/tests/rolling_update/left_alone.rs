@@ -6,7 +6,7 @@ use crate::records::id;
 use crate::shared::{LeftAlone, on_each_ledger, only_runner, ready, release};
 use anyhow::{Result, ensure};
 use motorpool_control::ports::tx::Row;
-use motorpool_control::{Caller, Page};
+use motorpool_control::{Caller, Page, WhichRunners};
 use motorpool_domain::alert::Alert;
 use motorpool_domain::claim::{Claim, ClaimName};
 use motorpool_domain::pool::{PoolRecord, PoolShortage};
@@ -147,7 +147,10 @@ async fn all_goes_on(world: &World, first: &ClaimView) -> Result<()> {
 async fn listed_runners(world: &World) -> Result<Vec<RunnerId>> {
     let (mut all, mut page) = (Vec::new(), Page::first(1));
     loop {
-        let listed = world.control.list_runners(&Caller::Operator, &pool()?, None, page).await?;
+        let listed = world
+            .control
+            .list_runners(&Caller::Operator, &WhichRunners::of_pool(&pool()?, None), page)
+            .await?;
         all.extend(listed.runners.into_iter().map(|view| view.runner));
         let Some(next) = listed.next else { return Ok(all) };
         page = Page { at_most: 1, after: Some(next) };

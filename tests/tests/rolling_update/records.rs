@@ -96,6 +96,8 @@ pub(crate) fn runner(state: RunnerState) -> Runner {
             machine_id: "i-0123456789abcdef0".to_owned(),
             // Not set: what an older control plane loses of it, the agent makes up for at its next reset.
             named: None,
+            // Of the second schema.
+            fixed: false,
         }),
         boot_id: Some("boot-1".to_owned()),
         proof: Some(CleanProof {
@@ -132,6 +134,7 @@ fn of_a_checkpoint() -> Runner {
     let command = |name: &str| Some(name.to_owned());
     Runner {
         kept: true,
+        credential: Some(Credential::fixed(&id("r-abc-1"), "ab".repeat(32))),
         proof: Some(CleanProof {
             how: ProofKind::Reset,
             at: at(1_699_999_800_000),

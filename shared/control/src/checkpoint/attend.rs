@@ -28,6 +28,7 @@ impl Control {
     pub(crate) async fn attend(&self, pool: &Pool, runner: Runner, now: Timestamp) -> Result<(), Refused> {
         let runner = Box::pin(self.pause_in_ci(pool, runner, now)).await?;
         let runner = self.settle_clean_step(pool, runner, now).await?;
+        let runner = Box::pin(self.advance_unattended(pool, runner, &Actor::Control, now)).await?;
         let runner = Box::pin(self.unpause_in_ci(pool, runner, now)).await?;
         match &runner.checkpoint {
             Some(name) => self.look_at_checkpoint(name, now).await,

@@ -37,6 +37,7 @@ impl Control {
                 "leave them out, or shorten them",
             ));
         }
+        let runner = self.heard_directly(runner, now).await?;
         let job = Job { id: job_id, project, attempt, caller };
         let checkpoint = self.open_checkpoint(runner, &job, now).await?;
         Ok(view(&checkpoint))

@@ -50,9 +50,13 @@ impl Control {
         }
         let runner = self.runner_with_token(token, now).await?;
         let checkpoint = self.own_checkpoint(&runner, checkpoint_name).await?;
-        let who = Actor::Runner(runner.id.clone());
+        let (who, direct) = (Actor::Runner(runner.id.clone()), runner.has_fixed_token());
+        let id = runner.id.clone();
         let (word, checkpoint) =
             self.finalize_seen(checkpoint, Some(runner), *status, source, &who, now).await?;
+        if direct {
+            self.heard_directly_at_last(&id, now).await;
+        }
         let (detail, state) = match word {
             JobWord::Queued => ("Finalize queued", None),
             JobWord::Already | JobWord::Unknown => ("Already finalized", Some(checkpoint.state.as_str())),

@@ -25,7 +25,7 @@ impl Control {
 
     pub async fn readiness(&self, token: &str) -> Result<Readiness, Refused> {
         let now = self.now();
-        let runner = self.runner_with_token(token, now).await?;
+        let runner = self.heard_directly(self.runner_with_token(token, now).await?, now).await?;
         let cools = runner.cools_until.is_some_and(|until| until > now);
         let ready = runner.state == RunnerState::Idle && runner.paused_at.is_none() && !cools;
         Ok(Readiness { state: runner.state.name().as_str().to_owned(), ready, runner_id: runner.id })

@@ -35,7 +35,7 @@ impl Control {
                 "send what the machine and its kernel say, or a UUID",
             ));
         }
-        let credential = Credential { token_sha256, machine_id, named: None };
+        let credential = Credential { token_sha256, machine_id, named: None, fixed: false };
         let now = self.now();
         let mut tries = Tries::new();
         loop {

@@ -94,7 +94,7 @@ impl Control {
     }
 
     /// A long poll asks often: the heartbeat is written at most twice an interval.
-    async fn hear(&self, pool: &Pool, runner: &Runner, now: Timestamp) -> Result<(), Refused> {
+    pub(super) async fn hear(&self, pool: &Pool, runner: &Runner, now: Timestamp) -> Result<(), Refused> {
         let half = pool.rules.limits.heartbeat / 2;
         if runner.seen_at.is_none_or(|seen_at| now.since(seen_at) >= half) {
             self.store.heartbeat(&runner.id, runner.epoch, now).await?;

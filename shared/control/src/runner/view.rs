@@ -4,10 +4,11 @@ use crate::control::Control;
 use motorpool_domain::ci::is_older;
 use motorpool_domain::ladder::Price;
 use motorpool_domain::pool::Rules;
-use motorpool_domain::runner::{Holder, ProofKind, Runner, RunnerState};
+use motorpool_domain::runner::{Holder, ProofKind, Runner, RunnerState, needs_hands};
 use motorpool_domain::time::millis;
 use motorpool_domain::{Threshold, Timestamp};
 use motorpool_wire::api::RunnerView;
+use motorpool_wire::registry::CredentialKind;
 use std::time::Duration;
 
 impl Control {
@@ -16,8 +17,17 @@ impl Control {
             runner: runner.id.clone(),
             pool: runner.pool.clone(),
             state: runner.state.name(),
+            active: runner.state.name().live(),
             epoch: runner.epoch,
             claim: runner.holder().and_then(Holder::claim).cloned(),
+            credential: match runner.has_fixed_token() {
+                true => CredentialKind::Token,
+                false => CredentialKind::Bootstrap,
+            },
+            cleanup_cmd: runner.commands.cleanup.clone(),
+            reset_cmd: runner.commands.reset.clone(),
+            readiness_cmd: runner.commands.readiness.clone(),
+            ci_runner: runner.ci_runner.clone(),
             instance_type: runner.offer.instance_type.clone(),
             usage: runner.offer.usage.name().to_owned(),
             cpu: runner.offer.spec.cpu,
@@ -31,7 +41,7 @@ impl Control {
             age_ms: millis(now.since(runner.made_at)),
             program_version: runner.program.clone(),
             program_outdated: outdated(runner, rules),
-            why: runner_reason(runner),
+            why: reason(runner, rules),
             proof: runner.proof.as_ref().map(|proof| {
                 match proof.how {
                     ProofKind::NewMachine => "a new machine",
@@ -45,6 +55,28 @@ impl Control {
             seen_ms_ago: runner.seen_at.map(|seen_at| millis(now.since(seen_at))),
             threshold_in_ms: time_left(runner.threshold, now),
         }
+    }
+}
+
+/// What a runner with a fixed token waits for, where somebody must have hands on its machine: only a connection of its agent's has.
+pub(super) fn waits_for_hands(runner: &Runner, rules: &Rules) -> Option<&'static str> {
+    let is_on_its_way = match &runner.state {
+        RunnerState::Created { .. } | RunnerState::Releasing { .. } | RunnerState::Resetting { .. } => true,
+        RunnerState::Idle
+        | RunnerState::Claimed { .. }
+        | RunnerState::Running { .. }
+        | RunnerState::Quarantined { .. }
+        | RunnerState::Terminating { .. }
+        | RunnerState::Terminated { .. } => false,
+    };
+    let waits = is_on_its_way && runner.has_fixed_token() && needs_hands(runner, rules);
+    waits.then_some("its machine waits for its agent's connection")
+}
+
+fn reason(runner: &Runner, rules: &Rules) -> Option<String> {
+    match (runner_reason(runner), waits_for_hands(runner, rules)) {
+        (Some(why), Some(waits)) => Some(format!("{why}; {waits}")),
+        (why, waits) => why.or_else(|| waits.map(str::to_owned)),
     }
 }
 

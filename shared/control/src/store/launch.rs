@@ -6,7 +6,7 @@ use crate::ports::ledger::LedgerError;
 use crate::ports::tx::{Committed, Op, Tx, When};
 use motorpool_domain::pool::PoolRecord;
 use motorpool_domain::record::Record;
-use motorpool_domain::runner::Runner;
+use motorpool_domain::runner::{Runner, RunnerToken};
 use motorpool_domain::{AuditEntry, PoolName, RunnerId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ pub enum IntentsWritten {
     NoPool,
 }
 
-/// The transaction's order: the pool, the runners, the claim if there is one (and its name, if it is opened).
+/// The transaction's order: the pool, the runners, the claim if there is one (and its name, if it is opened), the runners' tokens if they have any.
 const POOL: usize = 0;
 const FIRST_RUNNER: usize = 1;
 
@@ -84,6 +84,10 @@ impl Store {
             if let Some(claim) = claim {
                 tx.ops.extend(opening::gain(claim, free)?);
                 tx.log.extend(opening::gain_log(claim)?);
+            }
+            // Of who is born with one; last, so that the others keep their places.
+            for token in runners.iter().filter_map(RunnerToken::of_new) {
+                tx = tx.with(Op::Put { row: row(&token)?, when: When::Always });
             }
             Ok(tx)
         };

@@ -224,7 +224,7 @@ pub(super) fn to_read(page: &Page) -> usize {
 pub(super) fn cut<T>(mut items: Vec<T>, page: &Page, position: impl Fn(&T) -> String) -> Listed<T> {
     let more = items.len() > shown(page);
     items.truncate(shown(page));
-    let next = items.last().filter(|_| more).map(|last| URL_SAFE_NO_PAD.encode(position(last)));
+    let next = items.last().filter(|_| more).map(|last| encoded(&position(last)));
     Listed { items, next }
 }
 
@@ -233,7 +233,12 @@ fn shown(page: &Page) -> usize {
     usize::try_from(page.at_most).unwrap_or(usize::MAX).max(1)
 }
 
-fn decode(page: &Page) -> Result<Option<String>, LedgerError> {
+/// A position as it is handed out.
+pub(super) fn encoded(position: &str) -> String {
+    URL_SAFE_NO_PAD.encode(position)
+}
+
+pub(super) fn decode(page: &Page) -> Result<Option<String>, LedgerError> {
     let Some(token) = &page.after else { return Ok(None) };
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| bad(page))?;
     String::from_utf8(bytes).map(Some).map_err(|_| bad(page))
@@ -250,7 +255,7 @@ fn checked<'a>(
     }
 }
 
-fn bad(page: &Page) -> LedgerError {
+pub(super) fn bad(page: &Page) -> LedgerError {
     LedgerError::BadPage { after: page.after.iter().flat_map(|token| token.chars().take(100)).collect() }
 }
 

@@ -15,6 +15,7 @@ mod pool;
 mod refresh;
 mod release;
 mod runner;
+mod runner_lists;
 mod take;
 mod team;
 
@@ -26,6 +27,7 @@ pub use listing::{Listed, Page};
 pub use opening::{ClaimGain, ClaimOpening, Opened};
 pub use pool::{Deleted, PoolWrite};
 pub use runner::{AllWritten, RunnerWrite};
+pub use runner_lists::RunnerList;
 pub use take::Taken;
 
 use crate::ports::ledger::{Ledger, LedgerError, Span};

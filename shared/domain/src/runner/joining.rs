@@ -113,6 +113,17 @@ pub fn renew_secret(runner: &Runner, launch: LaunchId) -> Renewal {
     }
 }
 
+/// A fixed token is its runner's until an operator gives it another: the old one is worth nothing from then on, and no agent need come.
+pub fn renew_token(runner: &Runner, token_sha256: String) -> Renewal {
+    match renew_secret(runner, runner.launch.clone()) {
+        Renewal::Renewed(renewed) => Renewal::Renewed(Box::new(Runner {
+            credential: Some(Credential::fixed(&runner.id, token_sha256)),
+            ..*renewed
+        })),
+        refused @ (Renewal::BeingLaunched | Renewal::Over) => refused,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +131,7 @@ mod tests {
     use crate::time::Threshold;
 
     fn credential(token: &str) -> Credential {
-        Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned(), named: None }
+        Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned(), named: None, fixed: false }
     }
 
     const NOW: Timestamp = Timestamp::from_millis(0);
@@ -190,5 +201,23 @@ mod tests {
         assert_eq!(renew_secret(&runner(0, 1, false), launch()), Renewal::BeingLaunched);
         let over = Runner { state: RunnerState::Terminated { why: "over".to_owned() }, ..old };
         assert_eq!(renew_secret(&over, launch()), Renewal::Over);
+    }
+
+    #[test]
+    fn a_fixed_token_is_renewed_at_once() {
+        let before = runner(0, 1, true);
+        let old = Runner { credential: Some(Credential::fixed(&before.id, "a".to_owned())), ..before };
+        let Renewal::Renewed(renewed) = renew_token(&old, "b".to_owned()) else {
+            panic!("it is not renewed")
+        };
+        assert_eq!(renewed.credential, Some(Credential::fixed(&old.id, "b".to_owned())));
+        assert_eq!((renewed.rev, &renewed.state), (old.rev + 1, &old.state));
+        assert_eq!(
+            join(&old, &credential("c"), "boot-1", str::eq, NOW),
+            Joining::UsedUp,
+            "no agent joins it"
+        );
+        let over = Runner { state: RunnerState::Terminated { why: "over".to_owned() }, ..old };
+        assert_eq!(renew_token(&over, "b".to_owned()), Renewal::Over);
     }
 }

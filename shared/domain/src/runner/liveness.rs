@@ -14,6 +14,7 @@ pub enum Look {
 
 /// What there is to see at `now`, or nothing for a state that is not looked at.
 /// Silence is counted from `listening_since` at the earliest: while the control plane itself was away, nobody could be heard.
+/// Who has a fixed token has no agent that must be heard from: it calls when it has a job, and is never silent.
 pub fn look(runner: &Runner, limits: &Limits, listening_since: Timestamp, now: Timestamp) -> Option<Look> {
     match &runner.state {
         RunnerState::Created { launched_at: None, .. } => Some(Look::Unlaunched),
@@ -24,7 +25,8 @@ pub fn look(runner: &Runner, limits: &Limits, listening_since: Timestamp, now: T
         | RunnerState::Running { .. }
         | RunnerState::Releasing { .. } => {
             let heard_at = last_heard(runner).max(listening_since);
-            Some(if now.since(heard_at) >= limits.silence() { Look::Silent } else { Look::Heard })
+            let is_silent = !runner.has_fixed_token() && now.since(heard_at) >= limits.silence();
+            Some(if is_silent { Look::Silent } else { Look::Heard })
         }
         RunnerState::Quarantined { .. }
         | RunnerState::Terminating { .. }
@@ -32,9 +34,9 @@ pub fn look(runner: &Runner, limits: &Limits, listening_since: Timestamp, now: T
     }
 }
 
-/// Whether its heartbeat is overdue, though it need not be silent yet. Nothing of who never had one, or is not looked at.
+/// Whether its heartbeat is overdue, though it need not be silent yet. Nothing of who never had one, need have none, or is not looked at.
 pub fn overdue(runner: &Runner, limits: &Limits, listening_since: Timestamp, now: Timestamp) -> Option<bool> {
-    let seen_at = runner.seen_at?;
+    let seen_at = runner.seen_at.filter(|_| !runner.has_fixed_token())?;
     match look(runner, limits, listening_since, now)? {
         Look::Unlaunched => None,
         Look::Heard => Some(now.since(seen_at.max(listening_since)) >= limits.overdue()),

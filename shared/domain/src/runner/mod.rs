@@ -3,6 +3,7 @@
 mod announced;
 mod decide;
 mod desired;
+mod direct;
 mod due;
 mod event;
 mod handed_out;
@@ -12,16 +13,18 @@ mod launching;
 mod liveness;
 mod pausing;
 mod record;
+mod revise;
 mod token;
 
 pub use announced::{Announced, announced, is_to_be_announced};
 pub use decide::{Change, Decision, Refusal, decide};
 pub use desired::{Desired, Observed, Task, TaskOutcome, TaskResult, desired, observe};
+pub use direct::{advance_unattended, needs_hands};
 pub use due::{DueFor, due_for, is_silent_while_idle, outlives_silence};
 pub use event::{Hold, Holder, Notice, Presence, Removal, RunnerEvent};
 pub use handed_out::{HandedOut, may_be_handed_out};
 pub use inventory::{Whose, whose};
-pub use joining::{Attested, Identity, Joining, Renewal, identify, join, renew_secret};
+pub use joining::{Attested, Identity, Joining, Renewal, identify, join, renew_secret, renew_token};
 pub use launching::{
     call_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, may_be_unseen, run_from,
 };
@@ -31,6 +34,7 @@ pub use pausing::{
     wanted_label,
 };
 pub use record::{ANNOUNCED, FOR_NOBODY, RUNNER, SEEN, ended_runners, live_runners, state_prefix};
+pub use revise::{COMMAND_PATTERN, LONGEST_COMMAND, Revised, Revision, is_command, revise};
 pub use token::{NextToken, Replaced, RunnerToken, Sender, TokenUse, is_token_due};
 
 use crate::ci::Registration;
@@ -142,6 +146,16 @@ pub struct Credential {
     /// Where its agent named the token in the place of an earlier one; nothing for the token that it joined with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub named: Option<Named>,
+    /// An operator was handed the token with the registration, and only an operator changes it: whoever has it need not sync.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed: bool,
+}
+
+impl Credential {
+    /// The machine of a runner with a fixed token says nothing of itself: it is known by the runner's id.
+    pub fn fixed(runner: &RunnerId, token_sha256: String) -> Self {
+        Self { token_sha256, machine_id: runner.to_string(), named: None, fixed: true }
+    }
 }
 
 /// When an agent named its token.
@@ -418,6 +432,11 @@ impl Runner {
     /// Who holds this runner in this epoch.
     pub fn holder(&self) -> Option<&Holder> {
         self.state.hold().map(|hold| &hold.holder)
+    }
+
+    /// Whether an operator gave it its token, and no agent changes it.
+    pub fn has_fixed_token(&self) -> bool {
+        self.credential.as_ref().is_some_and(|credential| credential.fixed)
     }
 
     /// Whether its agent has the token that it had in `earlier`.

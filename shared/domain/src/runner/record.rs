@@ -38,7 +38,7 @@ pub fn state_prefix(state: StateName) -> String {
 }
 
 impl Record for Runner {
-    /// The second has checkpoints, and what goes with them.
+    /// The second has checkpoints, and what goes with them: fixed tokens too, which the first would take for those of silent agents.
     const SCHEMA: u32 = 2;
 
     fn schema(&self) -> u32 {
@@ -49,6 +49,7 @@ impl Record for Runner {
             && wear.is_none()
             && commands.are_none()
             && ci_runner.is_none()
+            && !self.has_fixed_token()
             && !matches!(state, RunnerState::Resetting { step: Some(_), .. })
             && !matches!(self.holder(), Some(Holder::Checkpoint(_)))
             && proof.as_ref().is_none_or(|proof| proof.how != ProofKind::Reset);

@@ -91,6 +91,18 @@ impl RunnerToken {
         if same_session || names_it || may_be_under_way { TokenUse::Late } else { TokenUse::Misused }
     }
 
+    /// Of a runner that has its token from the start.
+    pub fn of_new(runner: &Runner) -> Option<Self> {
+        let token_sha256 = runner.credential.as_ref()?.token_sha256.clone();
+        Some(Self {
+            token_sha256,
+            runner: runner.id.clone(),
+            ended_at: None,
+            replaced: None,
+            misused_at: None,
+        })
+    }
+
     /// What is to be written of the tokens when `before` becomes `after`: the new one, and the end of the old one.
     pub fn changed(before: &Runner, after: &Runner, now: Timestamp) -> Vec<Self> {
         let live = after.state.name().live();
@@ -103,18 +115,23 @@ impl RunnerToken {
             replaced,
             misused_at: None,
         };
-        let by = after.credential.as_ref().filter(|_| live && old != new).map(|its| Replaced {
-            by: its.token_sha256.clone(),
-            session: its.named.as_ref().map(|named| named.session.clone()),
-        });
+        // A fixed token is replaced by its operator: whoever still has the old one is late, and no thief.
+        let by =
+            after.credential.as_ref().filter(|its| live && old != new && !its.fixed).map(|its| Replaced {
+                by: its.token_sha256.clone(),
+                session: its.named.as_ref().map(|named| named.session.clone()),
+            });
         let ends = old.clone().filter(|_| !live || old != new).map(|old| token(old, Some(now), by));
         let begins = new.clone().filter(|_| live && old != new).map(|new| token(new, None, None));
         ends.into_iter().chain(begins).collect()
     }
 }
 
-/// Whether its agent should make itself another token before it is idle again: with each reset, once nothing of its work is left.
+/// Whether its agent should make itself another token before it is idle again: with each reset, once nothing of its work is left. A fixed one stays.
 pub fn is_token_due(runner: &Runner) -> bool {
+    if runner.has_fixed_token() {
+        return false;
+    }
     let named = runner.credential.as_ref().and_then(|credential| credential.named.as_ref());
     matches!(runner.state, RunnerState::Resetting { .. })
         && named.map(|named| named.epoch) != Some(runner.epoch)
@@ -143,7 +160,8 @@ mod tests {
 
     fn with(token: &str, session: Option<&str>) -> Runner {
         let named = session.map(|session| Named { epoch: Epoch(1), session: session.to_owned() });
-        let credential = Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned(), named };
+        let credential =
+            Credential { token_sha256: token.to_owned(), machine_id: "i-1".to_owned(), named, fixed: false };
         Runner { credential: Some(credential), ..runner(0, 1, true) }
     }
 
@@ -214,5 +232,23 @@ mod tests {
         }
         assert!(!is_token_due(&renewed));
         assert!(!is_token_due(&Runner { state: RunnerState::Idle, ..reset(with("a", None)) }));
+    }
+
+    #[test]
+    fn a_fixed_token_is_changed_by_its_operator_alone_and_the_old_one_is_void_and_no_more() {
+        let id = runner(0, 1, true).id;
+        let fixed = |token: &str| Runner {
+            credential: Some(Credential::fixed(&id, token.to_owned())),
+            ..runner(0, 1, true)
+        };
+        let why = "used".to_owned();
+        let resetting =
+            RunnerState::Resetting { attempt: 1, not_before: Timestamp::default(), why, step: None };
+        assert!(!is_token_due(&Runner { state: resetting, ..fixed("a") }));
+        let now = Timestamp::from_millis(7);
+        let written = RunnerToken::changed(&fixed("a"), &fixed("b"), now);
+        assert_eq!(written, [token("a", Some(now), None), token("b", None, None)]);
+        let [old, _] = written.as_slice() else { panic!("{written:?}") };
+        assert_eq!(old.used_by(Sender::default(), now, str::eq), TokenUse::Void);
     }
 }

@@ -115,7 +115,7 @@ pub(crate) fn in_state(name: StateName, kept: bool) -> Runner {
 
 /// What the agent of a sample runner proves itself by.
 pub(crate) fn credential() -> Credential {
-    Credential { token_sha256: "a hash".to_owned(), machine_id: "m-1".to_owned(), named: None }
+    Credential { token_sha256: "a hash".to_owned(), machine_id: "m-1".to_owned(), named: None, fixed: false }
 }
 
 /// The same, as the event can find it: a provider answers a launch only once.

@@ -55,7 +55,7 @@ fn of_callers() -> Mounted {
         .and("/pools/{pool}", put(pools::put).get(pools::view).delete(pools::delete))
         .and("/pools/{pool}/plan", post(pools::plan))
         .and("/runners", post(runners::register).get(runners::list))
-        .and("/runners/{runner}", get(runners::view).delete(runners::remove))
+        .and("/runners/{runner}", get(runners::view).patch(runners::update).delete(runners::remove))
         .and("/runners/{runner}/release", post(runners::release))
         .and("/runners/{runner}/token", post(runners::rotate_token))
         .and("/audit", get(audit::audit))
@@ -102,6 +102,7 @@ pub(crate) fn described() -> OpenApi {
         runners::register,
         runners::list,
         runners::view,
+        runners::update,
         runners::remove,
         runners::release,
         runners::rotate_token,

@@ -1,4 +1,4 @@
-//! Runners: register a machine of one's own, show, list, remove, take out of quarantine, give a new secret.
+//! Runners: register a machine of one's own, show, list, say something else of it, remove, take out of quarantine, give a new secret.
 
 use super::paging::{PageLength, page};
 use super::{JsonResult, JsonResultWithStatus};
@@ -10,22 +10,25 @@ use crate::extract::{Body, Id, QueryParams};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use motorpool_control::WhichRunners;
 use motorpool_domain::runner::{Removal, StateName};
 use motorpool_domain::{PoolName, RunnerId};
 use motorpool_wire::api::{RegisterRunnerRequest, RegisteredRunner, RunnerView, RunnersPage};
 use motorpool_wire::error::ErrorEnvelope;
+use motorpool_wire::registry::UpdateRunnerRequest;
 use motorpool_wire::schema;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 /// Registers a machine of the operator's own
 ///
-/// For the operator. The answer holds the secret for its agent, shown once.
+/// For the operator. The answer holds the secret for its agent, or with `"credential": "token"` its runner's token, shown once. A machine that was
+/// removed comes back under its id with what is said of it now, in a new life.
 #[utoipa::path(
     post, path = "/runners", operation_id = "register_runner", tag = "runners",
     request_body = RegisterRunnerRequest, security(("operator" = [])),
     responses(
-        (status = 201, description = "Its bootstrap secret", body = RegisteredRunner),
+        (status = 201, description = "Its bootstrap secret, or its token", body = RegisteredRunner),
         (status = 404, description = "There is no such pool", body = ErrorEnvelope),
         (status = 409, description = "There is such a runner already, or the pool is full", body = ErrorEnvelope),
     )
@@ -42,11 +45,15 @@ pub(super) async fn register(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct List {
-    #[param(inline, value_type = schema::PoolName)]
-    pool: PoolName,
+    /// All pools', if left out.
+    #[param(inline, value_type = Option<schema::PoolName>)]
+    pool: Option<PoolName>,
     /// Only those in this state.
     #[param(inline, value_type = Option<schema::StateName>)]
     state: Option<StateName>,
+    /// Also those that were removed or are gone, for as long as they are kept. By default only those that live.
+    #[serde(default)]
+    include_inactive: bool,
     /// How many at most, 1 to 500; by default 100.
     #[param(inline, value_type = Option<PageLength>)]
     limit: Option<u32>,
@@ -55,9 +62,9 @@ pub(super) struct List {
     after: Option<String>,
 }
 
-/// Lists a pool's runners
+/// Lists runners
 ///
-/// For the operator.
+/// For the operator. Pool by pool in the order of their names; a page may be shorter than asked for though another follows. No secret is shown.
 #[utoipa::path(
     get, path = "/runners", operation_id = "list_runners", tag = "runners", params(List),
     security(("operator" = [])),
@@ -69,9 +76,10 @@ pub(super) struct List {
 pub(super) async fn list(
     Authenticated(caller): Authenticated,
     State(app): State<App>,
-    QueryParams(List { pool, state, limit, after }): QueryParams<List>,
+    QueryParams(List { pool, state, include_inactive, limit, after }): QueryParams<List>,
 ) -> JsonResult<RunnersPage> {
-    Ok(Json(app.control.list_runners(&caller, &pool, state, page(limit, after)?).await?))
+    let which = WhichRunners { pool, state, include_inactive };
+    Ok(Json(app.control.list_runners(&caller, &which, page(limit, after)?).await?))
 }
 
 /// Shows a runner
@@ -88,6 +96,28 @@ pub(super) async fn view(
     Id(runner): Id<RunnerId>,
 ) -> JsonResult<RunnerView> {
     Ok(Json(app.control.view_runner(&caller, &runner).await?))
+}
+
+/// Says something else of a machine of the operator's own
+///
+/// For the operator. What is left out stays, and null removes it. Repeating it is harmless. A command that its agent is at already is not called back: the
+/// new one is run from the next time on.
+#[utoipa::path(
+    patch, path = "/runners/{runner}", operation_id = "update_runner", tag = "runners",
+    request_body = UpdateRunnerRequest, security(("operator" = [])),
+    params(("runner" = inline(schema::RunnerId), Path, description = "Its id")),
+    responses(
+        (status = 200, description = "The runner, as it is said to be now", body = RunnerView),
+        (status = 409, description = "It is over, or a job runs on it under the name that would change", body = ErrorEnvelope),
+    )
+)]
+pub(super) async fn update(
+    Authenticated(caller): Authenticated,
+    State(app): State<App>,
+    Id(runner): Id<RunnerId>,
+    Body(request): Body<UpdateRunnerRequest>,
+) -> JsonResult<RunnerView> {
+    Ok(Json(app.control.update_runner(&caller, &runner, &request).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -119,7 +149,8 @@ impl Remove {
 
 /// Removes a runner
 ///
-/// For the operator. 409 while somebody holds it, unless `drain` or `force` is asked for.
+/// For the operator. 409 while somebody holds it, unless `drain` or `force` is asked for. It is shown, and not active, until it is forgotten; its token is
+/// good for nothing from then on.
 #[utoipa::path(
     delete, path = "/runners/{runner}", operation_id = "remove_runner", tag = "runners",
     security(("operator" = [])),
@@ -163,13 +194,13 @@ pub(super) async fn release(
 
 /// Makes a runner's token void, and gives a secret for the next
 ///
-/// For the operator. It takes no body.
+/// For the operator. A runner that was registered with a token is given another at once. It takes no body.
 #[utoipa::path(
     post, path = "/runners/{runner}/token", operation_id = "rotate_runner_token", tag = "runners",
     security(("operator" = [])),
     params(("runner" = inline(schema::RunnerId), Path, description = "Its id")),
     responses(
-        (status = 200, description = "Its new bootstrap secret, shown once", body = RegisteredRunner),
+        (status = 200, description = "Its new bootstrap secret or token, shown once", body = RegisteredRunner),
         (status = 409, description = "It is being launched, or is over", body = ErrorEnvelope),
     )
 )]

@@ -40,7 +40,7 @@ impl World {
     pub(super) fn renewed(&mut self, runner: RunnerId, reply: Reply) {
         let Reply::Registered(outcome) = reply else { return };
         let secret = match outcome {
-            Ok(registered) => registered.bootstrap_secret,
+            Ok(registered) => registered.bootstrap_secret.unwrap_or_default(),
             Err(refused) if refused.kind == RefusedKind::Conflict => return self.operator.renewed(&runner),
             // He asks again.
             Err(_) => return,

@@ -18,6 +18,7 @@ pub mod refusals_agents;
 pub mod refusals_callers;
 pub mod refusals_tokens;
 pub mod refusals_values;
+pub mod registry;
 pub mod release;
 pub mod runners;
 mod target;
@@ -113,6 +114,22 @@ macro_rules! with_black_box_cases {
                 readiness_tells_whether_a_job_may_come,
                 refuse_08_a_checkpoint_is_its_runner_s_alone,
                 refuse_12_and_13_what_a_hook_sends_is_checked;
+            registry:
+                a_machine_registered_with_a_token_is_handed_it_once,
+                a_token_is_for_who_needs_no_agent,
+                an_active_runner_is_not_registered_again,
+                a_whole_job_over_plain_http,
+                a_job_whose_end_others_tell_leaves_an_idle_runner,
+                removed_runners_are_listed_where_they_are_asked_for,
+                all_pools_runners_are_listed_page_by_page,
+                what_is_said_of_a_machine_is_changed,
+                a_command_that_is_changed_is_run_the_next_time,
+                refuse_10_a_renewed_token_makes_the_old_one_void,
+                refuse_10_a_machine_that_comes_back_has_another_token,
+                refuse_11_a_call_of_an_earlier_life_changes_nothing,
+                refuse_08_a_fixed_token_is_good_for_its_runner_alone,
+                refuse_12_what_is_the_control_plane_s_own_is_not_changed,
+                refuse_13_commands_are_text_and_steer_nothing;
             openapi:
                 the_document_has_every_route_of_the_design,
                 the_document_refers_only_to_what_it_has,

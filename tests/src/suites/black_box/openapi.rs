@@ -58,6 +58,7 @@ pub async fn the_document_has_every_route_of_the_design(target: &Target) -> Resu
         "POST /api/v1/runners",
         "GET /api/v1/runners",
         "GET /api/v1/runners/{runner}",
+        "PATCH /api/v1/runners/{runner}",
         "DELETE /api/v1/runners/{runner}",
         "POST /api/v1/runners/{runner}/token",
         "GET /api/v1/audit",

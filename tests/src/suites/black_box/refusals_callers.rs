@@ -89,6 +89,7 @@ pub async fn a_teams_token_does_not_open_the_operators_routes(target: &Target) -
         ),
         (Method::GET, "/api/v1/runners", format!("runners?pool={pool}"), Value::Null),
         (Method::GET, "/api/v1/runners/{runner}", format!("runners/{runner}"), Value::Null),
+        (Method::PATCH, "/api/v1/runners/{runner}", format!("runners/{runner}"), json!({"cpu": 1})),
         (Method::DELETE, "/api/v1/runners/{runner}", format!("runners/{runner}?force=true"), Value::Null),
         (Method::POST, "/api/v1/runners/{runner}/release", format!("runners/{runner}/release"), Value::Null),
         (Method::POST, "/api/v1/runners/{runner}/token", format!("runners/{runner}/token"), Value::Null),

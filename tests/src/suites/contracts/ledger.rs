@@ -93,6 +93,7 @@ macro_rules! ledger_contract {
             release::inv_07_fault_15_releasing_again_is_done_and_changes_nothing,
             release::inv_02_of_16_releases_at_once_all_mean_the_same_write,
             tokens::a_runner_is_found_by_its_token_and_by_no_other,
+            tokens::refuse_10_a_runner_born_with_a_token_is_found_by_it_in_that_life_alone,
             tokens::refuse_10_a_token_that_was_replaced_or_whose_runner_is_over_finds_nobody,
             due::what_is_due_comes_in_order_and_bounded,
             due::what_is_terminal_or_a_persons_is_never_due,

@@ -18,7 +18,8 @@ impl Step<'_> {
             | RunnerState::Releasing { .. }
             | RunnerState::Quarantined { .. } => {}
         }
-        let Some(known) = self.runner.credential.as_ref().filter(|known| known.token_sha256 == from) else {
+        let is_its = |known: &&Credential| known.token_sha256 == from && !known.fixed;
+        let Some(known) = self.runner.credential.as_ref().filter(is_its) else {
             return Decision::Refuse(Refusal::NotNow);
         };
         let NextToken { token_sha256, session } = next.clone();
@@ -28,8 +29,12 @@ impl Step<'_> {
     }
 
     /// Nobody knows which of the two is its agent: neither is, from now on. A machine that can be replaced is; any other needs a person, and a new
-    /// secret. What is only being made has no token that could have been copied: whoever comes has one of an earlier life.
+    /// secret. What is only being made has no token that could have been copied: whoever comes has one of an earlier life. So has he who comes to a
+    /// runner with a fixed token, which no agent has ever replaced.
     pub(super) fn token_misused(&self) -> Decision {
+        if self.runner.has_fixed_token() {
+            return Decision::Stay;
+        }
         match &self.runner.state {
             RunnerState::Resetting { .. }
             | RunnerState::Idle

@@ -23,6 +23,7 @@ pub async fn a_runner_is_read_as_written(ledger: Shared) -> Result<()> {
             token_sha256: "ab".repeat(32),
             machine_id: "m \"1\"".to_owned(),
             named: None,
+            fixed: false,
         }),
         boot_id: Some("boot".to_owned()),
         proof: Some(CleanProof { how: ProofKind::NewMachine, at: at(3), task: None }),
