@@ -268,3 +268,12 @@ fn refuse_21_what_jobs_are_given_and_whether_they_are_trusted_stands_in_the_file
         "{error}"
     );
 }
+
+#[test]
+fn commands_on_machines_are_allowed_only_where_the_file_says_so() {
+    let with = |more: &str| {
+        let file = parse(&format!("[pools.small]\nbackend = \"local\"\n{more}\n"), "p", Path::new(""));
+        file.unwrap().pools[&PoolName::parse("small").unwrap()].allow_exec
+    };
+    assert!(with("allow_exec = true") && !with("allow_exec = false") && !with(""));
+}

@@ -148,8 +148,7 @@ async fn accept(
         let Some(seat) = crowd.admit(peer.ip()) else { continue };
         let (server, stopping) = (Arc::clone(server), stopping.clone());
         tokio::spawn(async move {
-            server.connection(stream, stopping).await;
-            drop(seat);
+            server.connection(stream, seat, stopping).await;
         });
     }
 }

@@ -22,6 +22,6 @@ pub use checkpoint::{JobWord, Told};
 pub use control::{Control, Parts, Settings};
 pub use error::{Refused, RefusedKind, whole_seconds};
 pub use refresh::SweepWish;
-pub use runner::{Synced, WhichRunners};
+pub use runner::{ConnectedAgent, NotRun, Synced, WhichRunners};
 pub use secrets::{ServerSecret, token_sha256};
 pub use store::{Page, WhichAlerts};

@@ -30,6 +30,7 @@ pub fn rules() -> Rules {
         ci: None,
         job_env: BTreeMap::new(),
         trusted: false,
+        allow_exec: false,
         teams: Vec::new(),
         checkpoints: CheckpointRules::default(),
     }

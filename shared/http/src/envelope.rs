@@ -59,6 +59,14 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, message, hint)
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The same envelope under another status.
     #[must_use]
     pub fn with_status(self, status: StatusCode) -> Self {

@@ -17,6 +17,7 @@ mod openapi;
 mod poll;
 mod routes;
 pub mod webhook;
+mod ws;
 
 pub use auth::Tokens;
 pub use lane::Lane;
@@ -27,7 +28,7 @@ pub use webhook::WebhookSecrets;
 use axum::Router;
 use axum::extract::FromRef;
 use calm::Calm;
-use lane::Lanes;
+use lane::{Lanes, Places};
 use metrics::Served;
 use motorpool_control::Control;
 use observe::Observe;
@@ -35,6 +36,7 @@ use openapi::Document;
 use routes::Mounted;
 use std::sync::Arc;
 use utoipa::openapi::OpenApi;
+use ws::Channels;
 
 /// What the API is made of. Give `notifier` to the control plane as its doorbell too, and close it at shutdown.
 #[derive(Debug, Clone)]
@@ -62,6 +64,9 @@ pub fn router(state: HttpState) -> Router {
         limits,
         served: Arc::clone(&served),
         document: Arc::default(),
+        channels: Arc::default(),
+        channel_places: Places::new(limits.channels_at_once),
+        turned_away_places: Places::new(limits.channels_at_once),
     };
     router
         .fallback(envelope::no_such_route)
@@ -85,6 +90,9 @@ pub(crate) struct App {
     pub(crate) limits: HttpLimits,
     pub(crate) served: Arc<Served>,
     pub(crate) document: Arc<Document>,
+    pub(crate) channels: Arc<Channels>,
+    pub(crate) channel_places: Arc<Places>,
+    pub(crate) turned_away_places: Arc<Places>,
 }
 
 impl FromRef<App> for Arc<Tokens> {

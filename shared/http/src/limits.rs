@@ -35,6 +35,15 @@ pub struct HttpLimits {
     pub agent_at_once: usize,
     /// Requests at once with tokens that no agent has been seen with yet, good or bad; and those of machines that join.
     pub newcomers_at_once: usize,
+    /// Agents that are connected by a WebSocket; and, of other places, connections that are being closed because their token is not good.
+    pub channels_at_once: usize,
+    /// The longest message of such a connection: that of an agent which tells what a command wrote.
+    pub channel_message_bytes: usize,
+    /// How often such a connection is asked whether it is there, and looked at whether its token is still good. One that said nothing in the
+    /// meantime is let go of.
+    pub channel_ping: Duration,
+    /// Commands that the operator has run on machines at once.
+    pub execs_at_once: usize,
     /// Webhooks at once. Whoever sends them is known by their bodies alone.
     pub webhooks_at_once: usize,
     /// Bodies of one caller that are being read at once.
@@ -68,6 +77,10 @@ impl Default for HttpLimits {
             agents_at_once: 20_000,
             agent_at_once: 8,
             newcomers_at_once: 1_024,
+            channels_at_once: 8_192,
+            channel_message_bytes: 1024 * 1024,
+            channel_ping: Duration::from_secs(20),
+            execs_at_once: 64,
             webhooks_at_once: 64,
             bodies_at_once: 256,
             strangers_a_second: 100,

@@ -55,10 +55,14 @@ impl Mark {
 
     /// Remembers who calls, once that is known.
     pub(crate) fn note(extensions: &Extensions, who: CallerKind) {
-        if let Some(Self(mark)) = extensions.get::<Self>() {
-            // A second answer to the same question is the same.
-            let _ = mark.who.set(who);
+        if let Some(mark) = extensions.get::<Self>() {
+            mark.is_of(who);
         }
+    }
+
+    pub(crate) fn is_of(&self, who: CallerKind) {
+        // A second answer to the same question is the same.
+        let _ = self.0.who.set(who);
     }
 
     pub(crate) fn is_of_nobody_known(&self) -> bool {

@@ -60,6 +60,13 @@ impl Notifier {
         self.closed.send_replace(true);
     }
 
+    /// Ends when the server shuts down.
+    pub(crate) fn closing(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut closed = self.closed.subscribe();
+        // Whoever could say that it closes is gone, which is as good.
+        async move { drop(closed.wait_for(|closed| *closed).await) }
+    }
+
     /// How many records somebody waits for.
     pub fn waited_for(&self) -> usize {
         self.waiters().len()

@@ -1,67 +1,22 @@
 //! The request log: one line a request, with what it should hold, and never a token, a query or a body.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on ends here")]
 
+mod lines;
 mod seen;
 mod sent;
 mod site;
 
+use lines::Lines;
 use motorpool_http::HttpLimits;
 use seen::{call, get, send};
 use serde_json::Value;
 use site::{ADMIN, RUNNER, site, site_with_webhooks};
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-use tracing_subscriber::fmt::MakeWriter;
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl Lines {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    fn answered(&self) -> Vec<Value> {
-        self.that_begin("answered")
-    }
-
-    fn that_begin(&self, message: &str) -> Vec<Value> {
-        self.text()
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].clone())
-            .filter(|fields| fields["message"].as_str().unwrap().starts_with(message))
-            .collect()
-    }
-}
 
 /// One line for each event that was truly sent: what it was, and what came of it.
 #[tokio::test]
 async fn refuse_17_a_webhooks_line_tells_neither_its_body_nor_a_secret() {
     let lines = Lines::default();
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(lines.clone())
-        .finish();
-    let _until_the_end = tracing::subscriber::set_default(subscriber);
+    let _until_the_end = tracing::subscriber::set_default(lines.subscriber());
 
     let site = site_with_webhooks(sent::secrets(sent::SECRET), HttpLimits::default());
     let event = sent::github_event("canary-runner", "success", "2100-01-01T00:00:00Z");
@@ -90,13 +45,8 @@ async fn refuse_17_a_webhooks_line_tells_neither_its_body_nor_a_secret() {
 #[tokio::test]
 async fn refuse_17_one_line_a_request_and_no_secret_in_it() {
     let lines = Lines::default();
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(lines.clone())
-        .finish();
     // The test has one thread, and so has its runtime.
-    let _until_the_end = tracing::subscriber::set_default(subscriber);
+    let _until_the_end = tracing::subscriber::set_default(lines.subscriber());
 
     let site = site(HttpLimits::default()).with_a_machine().await;
     let before = lines.answered().len();

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 /// What tells a runner from its token alone.
 const SELF: &str = "/api/v1/agent/self";
-const BY_TOKEN: [&str; 5] = [
+const BY_TOKEN: [&str; 6] = [
+    "/api/v1/ws/agent",
     SELF,
     "/api/v1/checkpoint/create",
     "/api/v1/checkpoint/finalize",
@@ -82,6 +83,9 @@ fn the_document_has_the_routes_that_were_promised() {
         "GET /api/v1/agent/self",
         "POST /api/v1/agent/sync",
         "POST /api/v1/agent/registration",
+        "GET /api/v1/ws/agent",
+        "GET /api/v1/internal/agent/{runner}/connected",
+        "POST /api/v1/internal/agent/{runner}/exec",
         "POST /api/v1/checkpoint/create",
         "POST /api/v1/checkpoint/finalize",
         "GET /api/v1/checkpoint/status/{name}",

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod api;
+pub mod channel;
 pub mod checkpoint;
 pub mod error;
 pub mod pool_settings;

@@ -124,6 +124,9 @@ pub struct PoolSettings {
     /// On `local` without root: whatever runs here may do what the control plane may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trusted: bool,
+    /// Whether the operator may have commands run on its machines: `POST /internal/agent/{runner}/exec`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_exec: bool,
 
     /// The teams that may use the pool, beside the operator; without it, all.
     #[schema(value_type = Option<Vec<schema::Owner>>, min_items = 1)]
@@ -310,6 +313,7 @@ impl PoolSettings {
             ci: self.ci.map(CiBinding::from),
             job_env: self.job_env,
             trusted: self.trusted,
+            allow_exec: self.allow_exec,
         };
         rules.check()?;
         Ok(rules)

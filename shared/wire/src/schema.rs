@@ -2,6 +2,7 @@
 //! meaning, and takes its pattern or its bound from there. None of them is ever made or read.
 
 use crate::agent::{LONGEST_ID, Protocol};
+use crate::channel;
 use crate::registry;
 use motorpool_domain::ci::{CiBinding, CiSystem as Ci};
 use motorpool_domain::ids;
@@ -57,6 +58,13 @@ described! {
     JobOutcome, "How a job ended.", one_of(["success", "failure", "canceled"]);
     FinalizeSource, "Who noticed that a job has ended.", one_of(["hook", "poller", "webhook", "agent", "gc"]);
     ToldBy, "Who says that a job has ended.", one_of(["hook", "poller", "agent"]);
+
+    CommandLine, "A command line, without NUL.",
+        text(channel::COMMAND_PATTERN).min_length(Some(1)).max_length(Some(channel::LONGEST_COMMAND));
+    ExecSeconds, "How many seconds a command may take.", of(Type::Number)
+        .minimum(Some(channel::SHORTEST_EXEC.as_secs()))
+        .maximum(Some(channel::LONGEST_EXEC.as_secs()));
+    ExitCode, "A command's exit code; below 0 where the agent says which signal ended it.", of(Type::Integer);
 
     RunnerCount, "How many runners.", whole(1, u64::from(LARGEST_POOL)).examples([2]);
     SpareCount, "How many idle runners.", whole(0, u64::from(LARGEST_POOL));

@@ -2,6 +2,7 @@
 //! Nothing here is judged or started by itself. EC2 and GitHub are faked in `tests/ec2` and `tests/ci`.
 
 pub mod around;
+pub mod channel_agent;
 pub mod ci;
 pub mod counted;
 pub mod counting;

@@ -336,6 +336,7 @@ fn rules() -> Rules {
         }),
         job_env: BTreeMap::new(),
         trusted: false,
+        allow_exec: false,
         teams: Vec::new(),
         checkpoints: CheckpointRules::default(),
     }

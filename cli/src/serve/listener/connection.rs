@@ -1,5 +1,6 @@
 //! One connection, from its first byte to its end.
 
+use super::crowd::Seat;
 use super::limits::ConnectionLimits;
 use super::silence::{Activity, Heard, UnderWay};
 use axum::body::{Bytes, HttpBody};
@@ -60,27 +61,31 @@ impl Server {
     }
 
     /// Serves it until it ends, is silent for too long, or the server stops.
-    pub(super) async fn connection(&self, stream: TcpStream, stopping: watch::Receiver<bool>) {
+    pub(super) async fn connection(&self, stream: TcpStream, seat: Seat, stopping: watch::Receiver<bool>) {
         // A small answer need not wait for a full packet; where that can't be set, it does.
         let _ = stream.set_nodelay(true);
         match &self.tls {
-            None => self.http(stream, stopping).await,
+            None => self.http(stream, seat, stopping).await,
             Some(tls) => match timeout(self.limits.tls_handshake, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.http(stream, stopping).await,
+                Ok(Ok(stream)) => self.http(stream, seat, stopping).await,
                 Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                 Err(_) => tracing::debug!("a TLS handshake took too long"),
             },
         }
     }
 
-    async fn http<I>(&self, io: I, mut stopping: watch::Receiver<bool>)
+    /// A connection that becomes a WebSocket is over as one of HTTP, and its silence is no more for this to watch. Its bytes take its seat along, and
+    /// the server waits for its end when it stops.
+    async fn http<I>(&self, io: I, seat: Seat, mut stopping: watch::Receiver<bool>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let activity = Activity::new();
         let service = Noted { router: self.router.clone(), activity: Arc::clone(&activity) };
-        let io = TokioIo::new(Heard::new(io, Arc::clone(&activity)));
-        let mut connection = pin!(self.http.serve_connection(io, TowerToHyperService::new(service)));
+        let kept = Kept { _seat: seat, _stopping: stopping.clone() };
+        let io = TokioIo::new(Heard::new(io, Arc::clone(&activity), kept));
+        let service = TowerToHyperService::new(service);
+        let mut connection = pin!(self.http.serve_connection_with_upgrades(io, service));
         let leave = tokio::select! {
             biased;
             // However it ended: whoever was on the other side knows.
@@ -91,6 +96,13 @@ impl Server {
         connection.as_mut().graceful_shutdown();
         let _ = timeout(leave, connection).await;
     }
+}
+
+/// What a connection has as long as its bytes can flow.
+#[derive(Debug)]
+pub(super) struct Kept {
+    _seat: Seat,
+    _stopping: watch::Receiver<bool>,
 }
 
 /// The router, noting which requests are under way.

@@ -1,6 +1,7 @@
 //! Whether a connection says something: what each of its parts notes, and the watch over it. A request under way is no silence, however
 //! long its answer takes: long polls are not cut.
 
+use super::connection::Kept;
 use super::limits::ConnectionLimits;
 use crate::clock;
 use std::future::poll_fn;
@@ -113,13 +114,15 @@ impl Drop for UnderWay {
 /// A stream that notes when something comes.
 #[derive(Debug)]
 pub(super) struct Heard<I> {
+    /// Before the stream: whoever sees that it is closed finds its seat free.
+    _kept: Kept,
     io: I,
     activity: Arc<Activity>,
 }
 
 impl<I> Heard<I> {
-    pub(super) fn new(io: I, activity: Arc<Activity>) -> Self {
-        Self { io, activity }
+    pub(super) fn new(io: I, activity: Arc<Activity>, kept: Kept) -> Self {
+        Self { _kept: kept, io, activity }
     }
 }
 

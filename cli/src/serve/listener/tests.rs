@@ -2,6 +2,7 @@
 //! nothing else.
 
 use super::*;
+use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::routing::get;
 use std::net::TcpListener as StdListener;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,7 +48,16 @@ async fn start_with(limits: ConnectionLimits, tls: Option<TlsAcceptor>) -> (Sock
             "waited"
         }
     };
-    let router = Router::new().route("/", get(async || "done")).route("/wait", get(wait));
+    // Says what it hears first, and leaves.
+    let echo = async |upgrade: WebSocketUpgrade| {
+        upgrade.on_upgrade(async |mut socket: WebSocket| {
+            if let Some(Ok(heard)) = socket.recv().await {
+                drop(socket.send(heard).await);
+            }
+        })
+    };
+    let router =
+        Router::new().route("/", get(async || "done")).route("/wait", get(wait)).route("/echo", get(echo));
     let socket = StdListener::bind("127.0.0.1:0").unwrap();
     socket.set_nonblocking(true).unwrap();
     let address = socket.local_addr().unwrap();
@@ -136,6 +146,31 @@ async fn a_request_under_way_is_no_silence() {
     }
     leave.add_permits(1);
     assert!(is_answered(&mut waits, "waited").await, "it was cut");
+}
+
+/// It says nothing for longer than a connection of HTTP may, and has its seat all the same.
+#[tokio::test]
+async fn a_websocket_may_be_silent_and_keeps_its_seat() {
+    const UPGRADE: &str = "GET /echo HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+        sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    let (address, _) = start(ConnectionLimits { idle: SHORT, of_this_host: 2, ..patient() }).await;
+    let mut socket = connect(address, UPGRADE).await;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        assert_ne!(timeout(PATIENCE, socket.read_buf(&mut head)).await.expect("no upgrade").unwrap(), 0);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
+    // One that is idle for as long is closed.
+    until_closed(&mut connect(address, &ask("/")).await).await;
+    let mut beside = connect(address, &ask("/wait")).await;
+    until_closed(&mut connect(address, "").await).await;
+    // A text of two letters, masked with nothing; and back without a mask.
+    socket.write_all(&[0x81, 0x82, 0, 0, 0, 0, b'h', b'i']).await.unwrap();
+    let mut echo = [0; 4];
+    timeout(PATIENCE, socket.read_exact(&mut echo)).await.expect("it is silent").unwrap();
+    assert_eq!(echo, [0x81, 2, b'h', b'i']);
+    until_closed(&mut socket).await;
+    drop(beside.shutdown().await);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod backend;
+pub mod channels;
 pub mod ci;
 pub mod clock;
 pub mod doorbell;

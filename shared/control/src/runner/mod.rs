@@ -1,6 +1,7 @@
 //! Runners: what happens to one, what its agent says and is told, and the operator's verbs.
 
 mod bootstrap;
+mod channel;
 mod direct;
 mod effects;
 mod list;
@@ -13,6 +14,7 @@ mod token;
 mod transition;
 mod view;
 
+pub use channel::{ConnectedAgent, NotRun};
 pub use list::WhichRunners;
 pub use sync::Synced;
 

@@ -50,6 +50,7 @@ pub fn decide_change(known: &Pool, wanted: &Pool, used: u32) -> PoolChange {
         ci: _,
         job_env: _,
         trusted: _,
+        allow_exec: _,
         teams: _,
         checkpoints: _,
     } = &known.rules;

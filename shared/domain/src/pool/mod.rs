@@ -67,6 +67,9 @@ pub struct Rules {
     /// The operator vouches for whatever runs here: it may be run as the control plane's own user.
     #[serde(default, skip_serializing_if = "is_false")]
     pub trusted: bool,
+    /// The operator may have commands run on its machines, through their agents.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_exec: bool,
     /// The teams that may use it, beside the operator; none: all may. A pool that names none is written as it was before there were any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub teams: Vec<Owner>,

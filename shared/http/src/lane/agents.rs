@@ -71,6 +71,19 @@ impl Agents {
         }
     }
 
+    /// Places for one thing that an agent asks whose token was found good, as long as it is worked on. Nothing if it asks too much at once, or all
+    /// agents do.
+    pub(crate) fn enter(&self, token: &str) -> Option<[Place; 2]> {
+        let (key, own) = self.find(token);
+        let own = own.unwrap_or_else(|| self.remember(key)).take()?;
+        Some([own, self.working.take()?])
+    }
+
+    /// The token is good no more, as its answer does not tell.
+    pub(crate) fn forget_token(&self, token: &str) {
+        self.forget(self.find(token).0);
+    }
+
     /// The token is good no more.
     pub(super) fn forget(&self, key: u64) {
         self.shard(key).write().unwrap_or_else(PoisonError::into_inner).remove(&key);

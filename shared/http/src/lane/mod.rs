@@ -15,8 +15,10 @@ use crate::auth::{Authenticated, TokenOf, Tokens, authenticate, bearer};
 use crate::envelope::Refusal;
 use crate::limits::HttpLimits;
 use crate::log::{CallerKind, Mark};
+use crate::ws::ChannelCredentials;
 use axum::extract::Request;
-use places::{Place, Places};
+use motorpool_wire::channel::LONGEST_EXEC;
+pub(crate) use places::{Place, Places};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,8 @@ enum Guests {
         teams: Vec<Share>,
     },
     Agents(Arc<Agents>),
+    /// As agents, but for how they show their token: one that shows none, or a wrong one, is told so over its WebSocket.
+    Channels(Arc<Agents>),
 }
 
 /// What one caller may have at once.
@@ -83,6 +87,10 @@ pub(crate) struct Lanes {
     pub(crate) service: Lane,
     pub(crate) agents: Lane,
     pub(crate) syncs: Lane,
+    /// Where an agent opens its WebSocket. What it asks over it takes places of its own, one by one.
+    pub(crate) channels: Lane,
+    /// Commands that the operator has run: they take their time, and keep nobody from working.
+    pub(crate) execs: Lane,
     /// A machine that joins has no token yet.
     pub(crate) joining: Lane,
     /// A CI system has none either: its body tells whether it is one.
@@ -96,7 +104,9 @@ impl Lanes {
         let HttpLimits { webhook_body_bytes, webhooks_at_once, .. } = *limits;
         let HttpLimits { agent_at_once, agents_at_once, newcomers_at_once, .. } = *limits;
         let agents = AgentPlaces { each: agent_at_once, all: agents_at_once, newcomers: newcomers_at_once };
-        let agents = Lane::for_agents(Arc::new(Agents::new(agents)), limits);
+        let agents = Arc::new(Agents::new(agents));
+        let channels = Lane::of(Guests::Channels(Arc::clone(&agents)), limits);
+        let agents = Lane::for_agents(agents, limits);
         let team = |said: Option<usize>| said.unwrap_or(team_at_once);
         Self {
             work: Lane::for_callers(tokens, api_at_once, team, limits),
@@ -106,6 +116,9 @@ impl Lanes {
             service: Lane::open(api_at_once, limits),
             syncs: agents.clone().lasting(request.saturating_add(sync_hold)).taking(sync_body_bytes),
             agents,
+            channels,
+            execs: Lane::for_callers(tokens, limits.execs_at_once, |_| limits.execs_at_once, limits)
+                .lasting(request.saturating_add(LONGEST_EXEC)),
             joining: Lane::open(newcomers_at_once.min(agents_at_once), limits),
             webhooks: Lane::open(webhooks_at_once, limits).taking(webhook_body_bytes),
         }
@@ -169,23 +182,39 @@ impl Lane {
                 }
             }
             Guests::Agents(agents) => {
-                let (key, own) = agents.find(bearer(request.headers())?);
+                let known = agents.find(bearer(request.headers())?);
                 Mark::note(request.extensions(), CallerKind::Agent);
-                request.extensions_mut().insert(Arc::clone(agents));
-                if let Some(own) = own {
-                    let agent = AgentTicket::Known { key, _own: own.take().ok_or_else(too_many)? };
-                    return Ok(Ticket { reading: None, working: agents.working.clone(), agent: Some(agent) });
-                }
-                let newcomer = Newcomer::new(Arc::clone(agents), key);
-                request.extensions_mut().insert(Arc::clone(&newcomer));
-                Ok(Ticket {
-                    reading: Some(Arc::clone(&agents.newcomers_reading)),
-                    working: Arc::clone(&agents.newcomers_working),
-                    agent: Some(AgentTicket::Newcomer(newcomer)),
-                })
+                of_an_agent(agents, known, request)
+            }
+            Guests::Channels(agents) => {
+                let shown = ChannelCredentials::taken_from(request);
+                let known = agents.find(shown.token());
+                request.extensions_mut().insert(shown);
+                of_an_agent(agents, known, request)
             }
         }
     }
+}
+
+/// `known`: the token's key, and its own places if it was found good before.
+fn of_an_agent(
+    agents: &Arc<Agents>,
+    known: (u64, Option<Arc<Places>>),
+    request: &mut Request,
+) -> Result<Ticket, Refusal> {
+    let (key, own) = known;
+    request.extensions_mut().insert(Arc::clone(agents));
+    if let Some(own) = own {
+        let agent = AgentTicket::Known { key, _own: own.take().ok_or_else(too_many)? };
+        return Ok(Ticket { reading: None, working: agents.working.clone(), agent: Some(agent) });
+    }
+    let newcomer = Newcomer::new(Arc::clone(agents), key);
+    request.extensions_mut().insert(Arc::clone(&newcomer));
+    Ok(Ticket {
+        reading: Some(Arc::clone(&agents.newcomers_reading)),
+        working: Arc::clone(&agents.newcomers_working),
+        agent: Some(AgentTicket::Newcomer(newcomer)),
+    })
 }
 
 impl<S> Layer<S> for Lane {
@@ -207,7 +236,7 @@ impl Share {
     }
 }
 
-fn too_many() -> Refusal {
+pub(crate) fn too_many() -> Refusal {
     Refusal::too_many(
         "too many requests of this caller are being served at this moment",
         "try again after the seconds in the answer's header Retry-After",

@@ -191,7 +191,7 @@ impl Lane {
     fn learn(&self, ticket: &Ticket, status: StatusCode) {
         match (&ticket.agent, self.guests.as_ref()) {
             (Some(AgentTicket::Newcomer(newcomer)), _) if status.is_success() => newcomer.is_known_now(),
-            (Some(AgentTicket::Known { key, .. }), Guests::Agents(agents))
+            (Some(AgentTicket::Known { key, .. }), Guests::Agents(agents) | Guests::Channels(agents))
                 if status == StatusCode::UNAUTHORIZED =>
             {
                 agents.forget(*key);

@@ -4,6 +4,7 @@
 mod agent;
 mod alerts;
 mod audit;
+mod channel;
 mod checkpoints;
 mod claims;
 mod mounted;
@@ -29,7 +30,7 @@ type JsonResult<T> = Result<Json<T>, Refusal>;
 type JsonResultWithStatus<T> = Result<(StatusCode, Json<T>), Refusal>;
 
 pub(crate) fn all(lanes: &Lanes) -> Mounted {
-    let Lanes { work, waits, figures, service, agents, syncs, joining, webhooks } = lanes;
+    let Lanes { work, waits, figures, service, agents, syncs, channels, execs, joining, webhooks } = lanes;
     of_callers()
         .in_lane(work)
         .merge(Mounted::one("/claims/{claim}", get(claims::follow)).in_lane(waits))
@@ -37,6 +38,8 @@ pub(crate) fn all(lanes: &Lanes) -> Mounted {
         .merge(of_ci_systems().in_lane(webhooks))
         .merge(of_agents().in_lane(agents))
         .merge(Mounted::one("/agent/sync", post(agent::sync)).in_lane(syncs))
+        .merge(Mounted::one("/ws/agent", get(channel::open)).in_lane(channels))
+        .merge(Mounted::one("/internal/agent/{runner}/exec", post(channel::exec)).in_lane(execs))
         .merge(of_anybody_within().in_lane(service))
         .under("/api/v1")
         .merge(of_anybody().in_lane(service))
@@ -58,6 +61,7 @@ fn of_callers() -> Mounted {
         .and("/runners/{runner}", get(runners::view).patch(runners::update).delete(runners::remove))
         .and("/runners/{runner}/release", post(runners::release))
         .and("/runners/{runner}/token", post(runners::rotate_token))
+        .and("/internal/agent/{runner}/connected", get(channel::connected))
         .and("/audit", get(audit::audit))
         .and("/alerts", get(alerts::list))
 }
@@ -112,6 +116,9 @@ pub(crate) fn described() -> OpenApi {
         agent::show_self,
         agent::registration,
         agent::sync,
+        channel::open,
+        channel::connected,
+        channel::exec,
         checkpoints::create,
         checkpoints::finalize,
         checkpoints::status,

@@ -93,6 +93,18 @@ pub async fn a_teams_token_does_not_open_the_operators_routes(target: &Target) -
         (Method::DELETE, "/api/v1/runners/{runner}", format!("runners/{runner}?force=true"), Value::Null),
         (Method::POST, "/api/v1/runners/{runner}/release", format!("runners/{runner}/release"), Value::Null),
         (Method::POST, "/api/v1/runners/{runner}/token", format!("runners/{runner}/token"), Value::Null),
+        (
+            Method::GET,
+            "/api/v1/internal/agent/{runner}/connected",
+            format!("internal/agent/{runner}/connected"),
+            Value::Null,
+        ),
+        (
+            Method::POST,
+            "/api/v1/internal/agent/{runner}/exec",
+            format!("internal/agent/{runner}/exec"),
+            json!({"cmd": "true"}),
+        ),
         (Method::POST, "/api/v1/refresh", "refresh?sweep=now".to_owned(), Value::Null),
         (Method::GET, "/api/v1/audit", format!("audit?subject=pool:{pool}"), Value::Null),
         (Method::GET, "/api/v1/alerts", "alerts?all=true".to_owned(), Value::Null),
