@@ -1,5 +1,5 @@
-//! What a runner's CI system is told and asked where it hands out work by itself: no more jobs before the machine is cleaned, jobs again once it is
-//! clean, and what became of a job. Whatever it does not answer is asked again with the next look.
+//! What a runner's CI system is told and asked where it hands out work by itself: no more jobs before the machine is cleaned, and what became of a
+//! job. Whatever it does not answer is asked again with the next look.
 
 use crate::control::Control;
 use crate::error::{Refused, chain};
@@ -8,9 +8,7 @@ use crate::runner::Applied;
 use motorpool_domain::checkpoint::{Checkpoint, FinalizeSource, JobOutcome, is_time_over};
 use motorpool_domain::ci::{CiBinding, JobStatus};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{
-    Runner, RunnerEvent, awaits_pause, is_open_in_ci, is_to_be_paused, is_to_be_unpaused, known_in_ci,
-};
+use motorpool_domain::runner::{Runner, RunnerEvent, awaits_pause, is_to_be_paused, known_in_ci};
 use motorpool_domain::{Actor, Timestamp};
 
 impl Control {
@@ -26,7 +24,12 @@ impl Control {
         };
         let ci = self.ci_system(binding.system)?;
         let paused = match known_in_ci(&runner, binding) {
-            Some(known) => brings_no_more(&runner, ci.pause(&binding.scope, &known).await),
+            Some(known) => {
+                let may_be_undone = self.may_be_unpaused(&runner, now).await?;
+                let paused = brings_no_more(&runner, ci.pause(&binding.scope, &known).await);
+                // It is told once more when nothing can undo it any longer.
+                paused.filter(|_| !may_be_undone)
+            }
             // It was never registered there, or is not any more.
             None => Some(Job::Over),
         };
@@ -40,40 +43,7 @@ impl Control {
         self.note_in_ci(pool, runner, &RunnerEvent::Paused, now).await
     }
 
-    /// The runner, noted as open for jobs again where it is clean and its CI system was told so; else as it is.
-    pub(super) async fn unpause_in_ci(
-        &self,
-        pool: &Pool,
-        runner: Runner,
-        now: Timestamp,
-    ) -> Result<Runner, Refused> {
-        let (true, Some(binding)) = (is_to_be_unpaused(&runner, &pool.rules), &pool.rules.ci) else {
-            return Ok(runner);
-        };
-        if let Some(known) = known_in_ci(&runner, binding)
-            && let Err(error) = self.ci_system(binding.system)?.unpause(&binding.scope, &known).await
-        {
-            tracing::warn!(target: "alert", runner = %runner.id, pool = %pool.name, error = chain(&error), "a clean runner could not be unpaused in its CI system; refresh will try again");
-            return Ok(runner);
-        }
-        self.note_in_ci(pool, runner, &RunnerEvent::Unpaused, now).await
-    }
-
-    /// What was told and did not arrive, or arrived too late, is told again: an idle runner is brought jobs, and one that a person must look at is not.
-    pub(crate) async fn assert_in_ci(&self, pool: &Pool, runner: &Runner) -> Result<(), Refused> {
-        let Some(binding) = &pool.rules.ci else { return Ok(()) };
-        if is_to_be_paused(runner, &pool.rules) {
-            return Box::pin(self.pause_in_ci(pool, runner.clone(), self.now())).await.map(drop);
-        }
-        if is_open_in_ci(runner, &pool.rules)
-            && let Some(known) = known_in_ci(runner, binding)
-        {
-            self.ci_system(binding.system)?.unpause(&binding.scope, &known).await?;
-        }
-        Ok(())
-    }
-
-    async fn note_in_ci(
+    pub(super) async fn note_in_ci(
         &self,
         pool: &Pool,
         runner: Runner,

@@ -7,6 +7,7 @@ mod finalize;
 mod issue;
 mod queue;
 mod told;
+mod unpause;
 mod view;
 
 pub use finalize::JobWord;

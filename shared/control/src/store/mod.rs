@@ -18,6 +18,7 @@ mod runner;
 mod runner_lists;
 mod take;
 mod team;
+mod unpausing;
 
 pub use alert::{AlertWrite, WhichAlerts};
 pub use checkpoint::{CheckpointWrite, CheckpointWritten, WithRunner};

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use std::time::Duration;
 
 /// While a person must look at the runner, nobody need look at the checkpoint often.
-const QUARANTINED: Duration = Duration::from_secs(3600);
+const QUARANTINED: Duration = Duration::from_secs(300);
 
 /// How a runner that is being cleaned is to be cleaned. `checkpoint`: the one that its record names.
 pub fn clean_step(

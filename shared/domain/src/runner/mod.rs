@@ -15,6 +15,7 @@ mod pausing;
 mod record;
 mod revise;
 mod token;
+mod unpausing;
 
 pub use announced::{Announced, announced, is_to_be_announced};
 pub use decide::{Change, Decision, Refusal, decide};
@@ -36,6 +37,7 @@ pub use pausing::{
 pub use record::{ANNOUNCED, FOR_NOBODY, RUNNER, SEEN, ended_runners, live_runners, state_prefix};
 pub use revise::{COMMAND_PATTERN, LONGEST_COMMAND, Revised, Revision, is_command, revise};
 pub use token::{NextToken, Replaced, RunnerToken, Sender, TokenUse, is_token_due};
+pub use unpausing::Unpausing;
 
 use crate::ci::Registration;
 use crate::ids::{CheckpointName, Epoch, LaunchId, PoolName, RunnerId, TaskId};
