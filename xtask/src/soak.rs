@@ -21,6 +21,12 @@ pub(crate) struct Soak {
     /// On SQLite in a file instead of the ledger in memory
     #[arg(long)]
     embedded: bool,
+    /// Teams that ask for more than there is
+    #[arg(long, conflicts_with = "embedded")]
+    crowded: bool,
+    /// Jobs that a CI system hands out by itself
+    #[arg(long, conflicts_with_all = ["embedded", "crowded"])]
+    jobs: bool,
     /// Print the whole trace of the first seed, and nothing else
     #[arg(long)]
     trace: bool,
@@ -30,13 +36,15 @@ pub(crate) struct Soak {
 }
 
 pub(crate) fn run(soak: &Soak) -> Result<String> {
-    let Soak { seeds, from, embedded, trace, release } = soak;
+    let Soak { seeds, from, embedded, crowded, jobs, trace, release } = soak;
     let cargo = Cargo::find()?;
     let simulator = build(&cargo, cargo.root(), SIMULATOR, *release)?;
     let watch = Stopwatch::start();
     let mut run = cargo.tool(simulator);
     run.args(["--seeds", &seeds.to_string(), "--from", &from.to_string()]);
-    for (wanted, option) in [(*embedded, "--embedded"), (*trace, "--trace")] {
+    let options =
+        [(*embedded, "--embedded"), (*crowded, "--crowded"), (*jobs, "--jobs"), (*trace, "--trace")];
+    for (wanted, option) in options {
         if wanted {
             run.arg(option);
         }

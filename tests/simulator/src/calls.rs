@@ -1,8 +1,10 @@
 //! The calls that the world makes to control planes: each starts one use case. Who waits for the answer is said beside it.
 
-use motorpool_control::{Caller as Identity, Control, Refused, SweepWish, Synced};
+use motorpool_control::{Caller as Identity, Control, Refused, SweepWish, Synced, Told};
+use motorpool_domain::checkpoint::CompletedJob;
+use motorpool_domain::ci::CiSystem;
 use motorpool_domain::runner::Removal;
-use motorpool_domain::{ClaimId, Epoch, PoolName, RunnerId};
+use motorpool_domain::{ClaimId, DeliveryId, Epoch, PoolName, RunnerId};
 use motorpool_wire::agent::{
     BootstrapAnswer, BootstrapRequest, RegistrationAnswer, RegistrationRequest, SyncRequest,
 };
@@ -10,10 +12,12 @@ use motorpool_wire::api::{
     ClaimRequest, ClaimView, ProvisionRequest, RefreshReport, RegisterRunnerRequest, RegisteredRunner,
     ReleaseRequest,
 };
+use motorpool_wire::checkpoint::{CheckpointView, CreateCheckpoint, FinalizeAnswer, FinalizeCheckpoint};
 use motorpool_wire::pool_settings::PoolSettings;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Call {
@@ -53,6 +57,23 @@ pub(crate) enum Call {
         token: String,
         request: RegistrationRequest,
     },
+    /// A job's hook, before it runs.
+    Create {
+        token: String,
+        request: CreateCheckpoint,
+    },
+    /// And after it has run.
+    Finalize {
+        token: String,
+        request: FinalizeCheckpoint,
+    },
+    /// A webhook.
+    Told {
+        delivery: DeliveryId,
+        job: CompletedJob,
+    },
+    /// A worker of the finalize queue.
+    Attend,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +90,10 @@ pub(crate) enum Kind {
     Refresh,
     Operator,
     Fetch,
+    Create,
+    Finalize,
+    Told,
+    Attend,
 }
 
 /// Who waits for a reply.
@@ -97,6 +122,17 @@ pub(crate) enum Caller {
         by: Intrusion,
         epoch: Epoch,
     },
+    /// The hook of a job, on a host.
+    Hook {
+        job: usize,
+        life: u32,
+        host: usize,
+        host_life: u32,
+    },
+    /// The CI system, which tells of this job's end.
+    Webhook(usize),
+    /// A worker of this plane.
+    Attender(usize),
 }
 
 /// What an intruder tries his luck with.
@@ -113,7 +149,7 @@ pub(crate) enum Intrusion {
 impl Caller {
     /// Whether it is on a machine, whose heartbeats an outage keeps from the control planes.
     pub(crate) fn is_host(&self) -> bool {
-        matches!(self, Self::Host { .. } | Self::Fetcher { .. })
+        matches!(self, Self::Host { .. } | Self::Fetcher { .. } | Self::Hook { .. })
     }
 }
 
@@ -126,6 +162,10 @@ pub(crate) enum Reply {
     Registered(Result<RegisteredRunner, Refused>),
     Fetched(Result<RegistrationAnswer, Refused>),
     Commanded(Result<(), Refused>),
+    Checkpoint(Result<Box<CheckpointView>, Refused>),
+    Finalized(Result<FinalizeAnswer, Refused>),
+    Heard(Result<Told, Refused>),
+    Attended(Result<usize, Refused>),
     /// The control plane was down, went down, or the network lost something.
     Nothing,
 }
@@ -151,6 +191,10 @@ impl Call {
             | Self::Renew(_)
             | Self::PutPool(..) => Kind::Operator,
             Self::Fetch { .. } => Kind::Fetch,
+            Self::Create { .. } => Kind::Create,
+            Self::Finalize { .. } => Kind::Finalize,
+            Self::Told { .. } => Kind::Told,
+            Self::Attend => Kind::Attend,
         }
     }
 
@@ -193,6 +237,16 @@ impl Call {
                 Self::Fetch { token, request } => {
                     Reply::Fetched(control.register_with_ci(&token, &request).await)
                 }
+                Self::Create { token, request } => {
+                    Reply::Checkpoint(control.create_checkpoint(&token, request).await.map(Box::new))
+                }
+                Self::Finalize { token, request } => {
+                    Reply::Finalized(control.finalize_checkpoint(&token, &request).await)
+                }
+                Self::Told { delivery, job } => {
+                    Reply::Heard(control.job_told(CiSystem::GitLab, Some(&delivery), &job).await)
+                }
+                Self::Attend => Reply::Attended(control.attend_to_notices(Duration::ZERO).await),
             }
         })
     }
@@ -223,6 +277,19 @@ impl Call {
             Self::Fetch { request, .. } => {
                 format!("fetch registration {} of {}@{}", request.count, request.runner, request.epoch)
             }
+            Self::Create { request, .. } => format!("create a checkpoint for job {}", request.job_id),
+            Self::Finalize { request, .. } => {
+                format!("finalize {}: {}", request.checkpoint_name, request.status.as_str())
+            }
+            Self::Told { delivery, job } => {
+                format!(
+                    "{delivery} tells of job {} on {}: {}",
+                    job.id,
+                    job.runners.join(" or "),
+                    job.status.as_str()
+                )
+            }
+            Self::Attend => "attend to notices".to_owned(),
         }
     }
 }
@@ -266,6 +333,10 @@ impl Reply {
             Self::Registered(Ok(registered)) => format!("registered {}", registered.runner),
             Self::Fetched(Ok(answer)) => format!("registered as {}", answer.name),
             Self::Commanded(Ok(())) => "done".to_owned(),
+            Self::Checkpoint(Ok(view)) => format!("{} is {}", view.name, view.state),
+            Self::Finalized(Ok(answer)) => answer.detail.clone(),
+            Self::Heard(Ok(told)) => format!("{told:?}"),
+            Self::Attended(Ok(count)) => format!("{count} notices"),
             Self::Claim(Err(error)) => refused(error),
             Self::Synced(Err(error)) => refused(error),
             Self::Joined(Err(error)) => refused(error),
@@ -273,6 +344,10 @@ impl Reply {
             Self::Registered(Err(error)) => refused(error),
             Self::Fetched(Err(error)) => refused(error),
             Self::Commanded(Err(error)) => refused(error),
+            Self::Checkpoint(Err(error)) => refused(error),
+            Self::Finalized(Err(error)) => refused(error),
+            Self::Heard(Err(error)) => refused(error),
+            Self::Attended(Err(error)) => refused(error),
             Self::Nothing => "no answer".to_owned(),
         }
     }

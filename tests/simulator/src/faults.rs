@@ -21,8 +21,7 @@ pub enum Fault {
     /// A control plane whose clock is far off wrote a record whose deadline had passed by its clock and not by the right one, or the other way round.
     PlaneClockSkew,
     AgentPaused,
-    /// Finalize is not built yet: two refresh workers at once stand in for it.
-    TwoWorkers,
+    TwoRefreshes,
     RefreshRacesClaim,
     HeartbeatAfterEnd,
     ProviderThrottled,
@@ -64,10 +63,31 @@ pub enum Fault {
     PoolShrunk,
     /// A team was given its first share of a pool while others waited.
     FirstShareInTurn,
+    /// From here on: where a CI system hands out jobs by itself. Two workers of the finalize queue.
+    TwoWorkers,
+    /// The same delivery, which was done with before.
+    WebhookReplayed,
+    /// Nobody sends any for this job.
+    WebhookLost,
+    /// It tells what was known.
+    WebhookLate,
+    PoisonSetAside,
+    /// A message of a life that is over comes again.
+    RedrivenLate,
+    /// The CI system takes no call about jobs and pauses.
+    ForgeDown,
+    /// A hook asked for the checkpoint that its job had.
+    CreatedAgain,
+    /// It was paused, and had a job.
+    BusyAtPause,
+    /// Nobody ended a checkpoint within its time.
+    JobForgotten,
+    /// A failure was told after a success.
+    FailureOverrides,
 }
 
 impl Fault {
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 54] = [
         Self::DuplicateDelivery,
         Self::LostMessage,
         Self::CrashBeforeCall,
@@ -80,7 +100,7 @@ impl Fault {
         Self::AgentClockSkew,
         Self::PlaneClockSkew,
         Self::AgentPaused,
-        Self::TwoWorkers,
+        Self::TwoRefreshes,
         Self::RefreshRacesClaim,
         Self::HeartbeatAfterEnd,
         Self::ProviderThrottled,
@@ -111,7 +131,23 @@ impl Fault {
         Self::PoolChanged,
         Self::PoolShrunk,
         Self::FirstShareInTurn,
+        Self::TwoWorkers,
+        Self::WebhookReplayed,
+        Self::WebhookLost,
+        Self::WebhookLate,
+        Self::PoisonSetAside,
+        Self::RedrivenLate,
+        Self::ForgeDown,
+        Self::CreatedAgain,
+        Self::BusyAtPause,
+        Self::JobForgotten,
+        Self::FailureOverrides,
     ];
+
+    /// Whether it is of jobs that a CI system hands out by itself: it fires in no other world.
+    pub fn is_of_jobs(self) -> bool {
+        self as usize >= Self::TwoWorkers as usize
+    }
 
     /// Its number in PROOF.md, 0 for what is none, and what it is.
     pub fn title(self) -> (u8, &'static str) {
@@ -128,7 +164,7 @@ impl Fault {
             Self::AgentClockSkew => (4, "work on an agent's wrong clock"),
             Self::PlaneClockSkew => (4, "deadline on a plane's wrong clock"),
             Self::AgentPaused => (5, "agent paused for 10 min"),
-            Self::TwoWorkers => (6, "two refresh workers at once"),
+            Self::TwoRefreshes => (6, "two refreshes at once"),
             Self::RefreshRacesClaim => (7, "refresh races a claim"),
             Self::HeartbeatAfterEnd => (8, "heartbeat after termination"),
             Self::ProviderThrottled => (11, "provider throttled"),
@@ -159,6 +195,17 @@ impl Fault {
             Self::PoolChanged => (0, "a pool changed"),
             Self::PoolShrunk => (0, "a pool's max below what it has"),
             Self::FirstShareInTurn => (0, "a team's first share while others wait"),
+            Self::TwoWorkers => (6, "two finalize workers at once"),
+            Self::WebhookReplayed => (10, "webhook replayed"),
+            Self::WebhookLost => (28, "webhook lost"),
+            Self::WebhookLate => (28, "webhook after another word"),
+            Self::PoisonSetAside => (18, "poison notice set aside"),
+            Self::RedrivenLate => (19, "notice of a life that is over"),
+            Self::ForgeDown => (23, "CI system of jobs down"),
+            Self::CreatedAgain => (15, "create asked again"),
+            Self::BusyAtPause => (0, "paused with a job"),
+            Self::JobForgotten => (0, "a checkpoint that nobody ended"),
+            Self::FailureOverrides => (0, "a failure after a success"),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::calls::Kind;
 use super::chance::Chance;
-use super::ci::Registry;
+use super::ci::{Forge, Registry};
 use super::clocks::Clocks;
 use super::faults::{Fault, Fired};
 use super::gate::Gates;
@@ -27,6 +27,7 @@ pub(crate) struct Ground {
     fired: Mutex<Fired>,
     yard: Mutex<Yard>,
     ci: Mutex<Registry>,
+    forge: Mutex<Forge>,
     oracle: Mutex<Oracle>,
     acting: Mutex<Option<Acting>>,
 }
@@ -61,6 +62,7 @@ impl Ground {
             fired: Mutex::default(),
             yard: Mutex::default(),
             ci: Mutex::default(),
+            forge: Mutex::default(),
             oracle: Mutex::new(oracle),
             acting: Mutex::default(),
         }
@@ -99,6 +101,11 @@ impl Ground {
     /// What the CI system lists.
     pub(crate) fn ci(&self) -> MutexGuard<'_, Registry> {
         held(&self.ci)
+    }
+
+    /// Who has which job, and who is paused.
+    pub(crate) fn forge(&self) -> MutexGuard<'_, Forge> {
+        held(&self.forge)
     }
 
     pub(crate) fn oracle(&self) -> MutexGuard<'_, Oracle> {

@@ -10,6 +10,7 @@ mod faults;
 mod gate;
 mod ground;
 mod host;
+mod jobs;
 mod ledger;
 mod operator;
 mod oracle;
@@ -28,10 +29,10 @@ mod world;
 mod yard;
 
 pub use faults::{Fault, Fired};
-pub use ledger::Engine;
 pub use verdict::Violation;
 
 use calls::Kind;
+use ledger::Engine;
 use plot::{CrashAt, Plot};
 use scale::Scale;
 use story::Story;
@@ -89,21 +90,62 @@ fn crashing(seed: u64, crash: Crash, story: Story) -> Option<Run> {
     world.has_crashed().then(|| told(seed, &world))
 }
 
+/// What sort of world a seed is drawn for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// Workflows claim runners, on a ledger in memory.
+    Claims,
+    /// Fewer of them, on the embedded ledger.
+    Embedded,
+    /// More is asked for than there is, by teams of different appetites.
+    Crowded,
+    /// A CI system hands out jobs by itself.
+    Jobs,
+}
+
+impl Setting {
+    fn engine(self) -> Engine {
+        match self {
+            Self::Claims | Self::Crowded | Self::Jobs => Engine::Memory,
+            Self::Embedded => Engine::Embedded,
+        }
+    }
+
+    fn scale(self) -> Scale {
+        match self {
+            Self::Claims => scale::FULL,
+            Self::Embedded => scale::SMALL,
+            Self::Crowded => scale::CROWDED,
+            Self::Jobs => scale::JOBS,
+        }
+    }
+
+    /// What `cargo xtask soak` calls it.
+    pub fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Claims => None,
+            Self::Embedded => Some("--embedded"),
+            Self::Crowded => Some("--crowded"),
+            Self::Jobs => Some("--jobs"),
+        }
+    }
+}
+
 /// Two simulated hours.
-pub fn run(seed: u64, engine: Engine) -> Run {
-    run_telling(seed, engine, Story::default())
+pub fn run(seed: u64, setting: Setting) -> Run {
+    run_telling(seed, setting, Story::default())
 }
 
 /// The same, with its trace.
-pub fn run_traced(seed: u64, engine: Engine) -> Run {
-    run_telling(seed, engine, Story::listening())
+pub fn run_traced(seed: u64, setting: Setting) -> Run {
+    run_telling(seed, setting, Story::listening())
 }
 
 /// What is to be read about a seed that failed: the broken invariant, what led to it, and how to see it again.
-pub fn story_of(seed: u64, engine: Engine) -> String {
-    let run = run_traced(seed, engine);
-    let engine = if engine == Engine::Embedded { " --embedded" } else { "" };
-    let replay = format!("cargo xtask soak --from {seed} --seeds 1{engine}");
+pub fn story_of(seed: u64, setting: Setting) -> String {
+    let run = run_traced(seed, setting);
+    let option = setting.option().map(|option| format!(" {option}")).unwrap_or_default();
+    let replay = format!("cargo xtask soak --from {seed} --seeds 1{option}");
     match &run.violation {
         Some(violation) => format!("seed {seed}: {}", story::short(violation, &run.trace, &replay)),
         None => format!("seed {seed}: no invariant is broken\n"),
@@ -111,51 +153,20 @@ pub fn story_of(seed: u64, engine: Engine) -> String {
 }
 
 /// Runs seeds one after the other up to the first that fails; returns what fired, and that seed's story.
-pub fn run_all(seeds: impl IntoIterator<Item = u64>, engine: Engine) -> (Fired, Option<String>) {
+pub fn run_all(seeds: impl IntoIterator<Item = u64>, setting: Setting) -> (Fired, Option<String>) {
     let mut fired = Fired::default();
     for seed in seeds {
-        let run = run(seed, engine);
+        let run = run(seed, setting);
         fired.add(&run.fired);
         if run.violation.is_some() {
-            return (fired, Some(story_of(seed, engine)));
+            return (fired, Some(story_of(seed, setting)));
         }
     }
     (fired, None)
 }
 
-/// The same seeds in a world in which more is asked for than there is, by teams of different appetites.
-pub fn run_all_crowded(seeds: impl IntoIterator<Item = u64>) -> (Fired, Option<String>) {
-    let mut fired = Fired::default();
-    for seed in seeds {
-        let run = run_scaled(seed, Engine::Memory, scale::CROWDED, Story::default());
-        fired.add(&run.fired);
-        if run.violation.is_some() {
-            return (fired, Some(story_of_crowd(seed)));
-        }
-    }
-    (fired, None)
-}
-
-fn story_of_crowd(seed: u64) -> String {
-    let run = run_scaled(seed, Engine::Memory, scale::CROWDED, Story::listening());
-    match &run.violation {
-        Some(violation) => {
-            format!("seed {seed}, crowded: {}", story::short(violation, &run.trace, "the same test"))
-        }
-        None => format!("seed {seed}, crowded: no invariant is broken\n"),
-    }
-}
-
-fn run_telling(seed: u64, engine: Engine, story: Story) -> Run {
-    let scale = match engine {
-        Engine::Memory => scale::FULL,
-        Engine::Embedded => scale::SMALL,
-    };
-    run_scaled(seed, engine, scale, story)
-}
-
-fn run_scaled(seed: u64, engine: Engine, scale: Scale, story: Story) -> Run {
-    let mut world = World::new(seed, engine, scale, story, Plot::Drawn);
+fn run_telling(seed: u64, setting: Setting, story: Story) -> Run {
+    let mut world = World::new(seed, setting.engine(), setting.scale(), story, Plot::Drawn);
     world.run();
     told(seed, &world)
 }

@@ -1,7 +1,7 @@
 //! Runs seeds of the simulator, says which faults fired, and ends at the first seed that breaks an invariant, with its story.
 //! `cargo xtask soak` calls it.
 
-use motorpool_simulator::{Engine, Fired, run, run_traced, story_of};
+use motorpool_simulator::{Fired, Setting, run, run_traced, story_of};
 use std::process::ExitCode;
 
 /// How often it says how far it is.
@@ -14,25 +14,27 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1)?.parse::<u64>().ok()
     };
-    let engine = if has("--embedded") { Engine::Embedded } else { Engine::Memory };
+    let settings = [Setting::Embedded, Setting::Crowded, Setting::Jobs];
+    let asked = settings.into_iter().find(|setting| setting.option().is_some_and(has));
+    let setting = asked.unwrap_or(Setting::Claims);
     let (seeds, from) = (number("--seeds").unwrap_or(100), number("--from").unwrap_or(1));
     if has("--trace") {
-        println!("{}", run_traced(from, engine).trace);
-        println!("{}", story_of(from, engine));
+        println!("{}", run_traced(from, setting).trace);
+        println!("{}", story_of(from, setting));
         return ExitCode::SUCCESS;
     }
-    match soak(from, seeds, engine, has("--all")) {
+    match soak(from, seeds, setting, has("--all")) {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }
 
 /// How many seeds failed. `all`: goes on after the first, and tells each in a line.
-fn soak(from: u64, seeds: u64, engine: Engine, all: bool) -> u64 {
+fn soak(from: u64, seeds: u64, setting: Setting, all: bool) -> u64 {
     let mut fired = Fired::default();
     let (mut events, mut failed) = (0, 0);
     for seed in from..from + seeds {
-        let run = run(seed, engine);
+        let run = run(seed, setting);
         fired.add(&run.fired);
         events += run.events;
         let done = seed - from + 1;
@@ -40,7 +42,7 @@ fn soak(from: u64, seeds: u64, engine: Engine, all: bool) -> u64 {
             failed += 1;
             println!("seed {seed} (after {done}): {violation}");
             if !all {
-                println!("{}", story_of(seed, engine));
+                println!("{}", story_of(seed, setting));
                 break;
             }
         }

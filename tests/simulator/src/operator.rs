@@ -3,8 +3,9 @@
 
 use super::calls::{Call, Caller};
 use super::chance::Chance;
+use super::ci::known_as;
 use super::ground::Ground;
-use super::scale::METAL;
+use super::scale::{METAL, SHOP};
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{Removal, Runner, RunnerState, StateName};
 use motorpool_domain::{PoolName, RunnerId};
@@ -15,9 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
 pub(crate) struct Operator {
-    /// The pool of his own machines, and those.
-    metal: PoolName,
-    metals: Vec<RunnerId>,
+    /// His own machines, each with its pool.
+    machines: Vec<(RunnerId, PoolName)>,
     /// As the pools are when he leaves them alone.
     pools: BTreeMap<PoolName, PoolSettings>,
     /// What he has not heard of to be done.
@@ -32,23 +32,16 @@ const RENEWS: u32 = 2_500;
 const CHANGES: u32 = 2_500;
 
 impl Operator {
-    pub(crate) fn new(
-        metal: PoolName,
-        metals: Vec<RunnerId>,
-        pools: BTreeMap<PoolName, PoolSettings>,
-    ) -> Self {
-        Self {
-            metal,
-            metals,
-            pools,
-            changing: BTreeMap::new(),
-            renewing: BTreeSet::new(),
-            has_set_back: false,
-        }
+    pub(crate) fn new(machines: Vec<(RunnerId, PoolName)>, pools: BTreeMap<PoolName, PoolSettings>) -> Self {
+        Self { machines, pools, changing: BTreeMap::new(), renewing: BTreeSet::new(), has_set_back: false }
     }
 
-    pub(crate) fn metals(&self) -> &[RunnerId] {
-        &self.metals
+    pub(crate) fn machines(&self) -> &[(RunnerId, PoolName)] {
+        &self.machines
+    }
+
+    pub(crate) fn pool_of(&self, machine: &RunnerId) -> Option<&PoolName> {
+        self.machines.iter().find(|(id, _)| id == machine).map(|(_, pool)| pool)
     }
 
     /// What he does at this look at the pools: whatever waits for a person, what he has begun, and now and then something rude.
@@ -93,19 +86,19 @@ impl Operator {
             };
             calls.push((Caller::Operator(id), call));
         }
-        for id in &self.metals {
+        for (id, pool) in &self.machines {
             let lives = oracle.runner(id).is_some_and(|runner| runner.state.name() != StateName::Terminated);
             if !lives {
                 let request = RegisterRunnerRequest {
                     runner_id: id.clone(),
-                    pool: self.metal.clone(),
+                    pool: pool.clone(),
                     instance_type: None,
                     cpu: None,
                     memory_mb: None,
                     cleanup_cmd: None,
                     reset_cmd: None,
                     readiness_cmd: None,
-                    ci_runner: None,
+                    ci_runner: (pool.as_str() == SHOP).then(|| known_as(id)),
                     credential: CredentialKind::Bootstrap,
                 };
                 calls.push((Caller::Operator(id.clone()), Call::Register(request)));
@@ -154,7 +147,7 @@ fn shut_out(ground: &Ground) -> Vec<RunnerId> {
 /// A pool with other numbers. No workflow ever asks for more than its maximum.
 fn varied(chance: &mut Chance, name: &PoolName, usual: &PoolSettings) -> PoolSettings {
     let most_asked = usual.max.min(4);
-    let of_machines = name.as_str() != METAL;
+    let of_machines = ![METAL, SHOP].contains(&name.as_str());
     let clean = match chance.hits(3_000) && of_machines {
         true => [Clean::Replace, Clean::Cleanup].get(chance.index(2)).copied().or(usual.clean),
         false => usual.clean,

@@ -114,7 +114,11 @@ pub(crate) fn judge_intrusion(
         | Reply::Refreshed(_)
         | Reply::Registered(_)
         | Reply::Fetched(_)
-        | Reply::Commanded(_) => false,
+        | Reply::Commanded(_)
+        | Reply::Checkpoint(_)
+        | Reply::Finalized(_)
+        | Reply::Heard(_)
+        | Reply::Attended(_) => false,
     };
     if !right {
         ground.broken(

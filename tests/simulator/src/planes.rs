@@ -31,6 +31,7 @@ pub(crate) struct Common {
     pub(crate) plain: Arc<dyn Backend>,
     pub(crate) cloud: Arc<dyn Backend>,
     pub(crate) ci: Arc<dyn Ci>,
+    pub(crate) forge: Arc<dyn Ci>,
     pub(crate) refresh: Duration,
     pub(crate) sweep: Duration,
 }
@@ -55,7 +56,9 @@ impl Common {
                 .with(BackendKind::Local, Arc::clone(&self.plain))
                 .with(BackendKind::Ec2, Arc::clone(&self.cloud))
                 .with(BackendKind::BareMetal, Arc::new(OwnedMachines)),
-            ci: CiSystems::default().with(CiSystem::GitHub, Arc::clone(&self.ci)),
+            ci: CiSystems::default()
+                .with(CiSystem::GitHub, Arc::clone(&self.ci))
+                .with(CiSystem::GitLab, Arc::clone(&self.forge)),
             clock: Arc::new(PlaneClock { ground: Arc::clone(&self.ground), plane }),
             entropy: Arc::new(SeededEntropy::new(seed)),
             doorbell: Arc::new(NoDoorbell),
@@ -142,8 +145,12 @@ impl Planes {
         let Some(control) = self.up.get(plane).and_then(Clone::clone) else {
             return Some(Ended { caller, reply: Reply::Nothing });
         };
-        if kind == Kind::Refresh && self.tasks.values().any(|task| task.kind == Kind::Refresh) {
-            self.common.ground.fired(Fault::TwoWorkers);
+        if self.tasks.values().any(|task| task.kind == kind) {
+            match kind {
+                Kind::Refresh => self.common.ground.fired(Fault::TwoRefreshes),
+                Kind::Attend => self.common.ground.fired(Fault::TwoWorkers),
+                _ => {}
+            }
         }
         self.begun += 1;
         let id = self.begun;

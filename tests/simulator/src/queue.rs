@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use motorpool_control::ports::queue::{Queue, QueueError, QueueName, Receipt, Received};
 use motorpool_domain::runner::RunnerState;
 use motorpool_domain::{Epoch, RunnerId};
-use motorpool_wire::queue::IdleNotice;
+use motorpool_wire::queue::{FinalizeNotice, IdleNotice};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,6 +54,36 @@ impl SimQueue {
             .values()
             .filter_map(|message| serde_json::from_str::<IdleNotice>(&message.body).ok())
             .any(|notice| notice.runner == *runner && notice.epoch == epoch)
+    }
+
+    /// Into the finalize queue comes what nobody understands, or again what was there long ago.
+    pub(crate) fn litter(&self, poison: bool) {
+        let now_ms = self.ground.now_ms();
+        let mut lines = self.lines();
+        let line = lines.entry(QueueName::Finalize.to_string()).or_default();
+        let sent: Vec<&String> = line.last_sent_ms.keys().collect();
+        let old = self.ground.chance().one_of(&sent).map(|body| (*body).clone());
+        let Some(body) = old.filter(|_| !poison).or_else(|| poison.then(|| format!("poison {now_ms}")))
+        else {
+            return;
+        };
+        let is_over = serde_json::from_str::<FinalizeNotice>(&body).is_ok_and(|notice| {
+            self.ground.oracle().runner(&notice.runner).is_none_or(|runner| runner.epoch > notice.epoch)
+        });
+        if is_over {
+            self.ground.fired(Fault::RedrivenLate);
+        }
+        self.ground.tell(|| format!("queue finalize: somebody puts in {body}"));
+        line.sent += 1;
+        let message = Message {
+            body,
+            visible_at_ms: now_ms,
+            received_at_ms: 0,
+            receives: 0,
+            copy: false,
+            early: false,
+        };
+        line.messages.insert(line.sent, message);
     }
 
     async fn travels(&self, side: Side) {
@@ -153,7 +183,12 @@ impl Queue for SimQueue {
             };
             let id = *id;
             if message.receives >= queue.max_receives() {
-                line.dead.extend(line.messages.remove(&id).map(|message| message.body));
+                let dead = line.messages.remove(&id).map(|message| message.body);
+                let is_poison = |body: &String| serde_json::from_str::<FinalizeNotice>(body).is_err();
+                if *queue == QueueName::Finalize && dead.as_ref().is_some_and(is_poison) {
+                    self.ground.fired(Fault::PoisonSetAside);
+                }
+                line.dead.extend(dead);
                 continue;
             }
             if message.copy && message.receives == 0 {
@@ -194,7 +229,9 @@ impl Queue for SimQueue {
             })
         };
         if let Some((message, resent)) = deleted {
-            self.effect_is_durable(&message, resent);
+            if matches!(queue, QueueName::Idle(_)) {
+                self.effect_is_durable(&message, resent);
+            }
             self.ground.tell(|| format!("queue {queue}: deletes {}", message.body));
         }
         self.travels(Side::After).await;

@@ -18,6 +18,9 @@ pub(crate) struct Scale {
     pub(crate) max: u32,
     pub(crate) min_idle: u32,
     pub(crate) metals: u32,
+    /// Machines whose CI system gives them jobs by itself. Where there are any, there are no others.
+    pub(crate) shops: u32,
+    pub(crate) jobs: (u64, u64),
     pub(crate) appetites: &'static [Appetite],
 }
 
@@ -41,8 +44,13 @@ pub(crate) const FULL: Scale = Scale {
     max: 5,
     min_idle: 2,
     metals: 3,
+    shops: 0,
+    jobs: (0, 0),
     appetites: SOME_TEAMS,
 };
+
+/// Nobody asks for runners: a CI system has jobs, and machines of an operator's own for them.
+pub(crate) const JOBS: Scale = Scale { works: (0, 0), metals: 0, shops: 4, jobs: (50, 80), ..FULL };
 
 /// More workflows than runners, most of them one team's: somebody always waits.
 pub(crate) const CROWDED: Scale = Scale {
@@ -64,10 +72,13 @@ pub(crate) const SMALL: Scale = Scale {
     max: 4,
     min_idle: 1,
     metals: 2,
+    shops: 0,
+    jobs: (0, 0),
     appetites: SOME_TEAMS,
 };
 
 pub(crate) const METAL: &str = "metal";
+pub(crate) const SHOP: &str = "shop";
 
 impl Scale {
     /// Machines of a cloud, replaced in the one pool and cleaned in the other; plain ones, kept warm; and machines of the operator's own. Those that are
@@ -111,7 +122,16 @@ impl Scale {
             "backend": "local", "clean": "cleanup", "max": self.max, "min_idle": self.min_idle, "run_cmd": "take jobs", "ci": ci,
         });
         let metal = json!({"backend": "bare_metal", "clean": "cleanup", "max": self.metals});
-        [("burst", burst), ("spot", spot), ("warm", warm), (METAL, metal)]
+        let shop = json!({
+            "backend": "bare_metal", "dispatch": "hook", "clean": "reset", "max": self.shops, "reset_cmd": "reset",
+            "readiness_cmd": "ready", "ci": {"system": "gitlab", "scope": "instance"}, "checkpoint_seconds": 900,
+            "poll_after_seconds": 60, "reset_every_jobs": 5, "readiness_seconds": 60,
+        });
+        let pools = match self.shops {
+            0 => vec![("burst", burst), ("spot", spot), ("warm", warm), (METAL, metal)],
+            _ => vec![(SHOP, shop)],
+        };
+        pools
             .into_iter()
             .map(|(name, own)| (PoolName::parse(name).expect("a pool's name"), settings(&limits, own)))
             .collect()

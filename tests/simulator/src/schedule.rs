@@ -2,6 +2,7 @@
 
 use super::calls::{Call, Caller, Reply};
 use super::host::HostEvent;
+use super::jobs::JobEvent;
 use super::ledger::Write;
 use super::provider::LateOrder;
 use motorpool_domain::Timestamp;
@@ -51,6 +52,25 @@ pub(crate) enum Event {
     Mishap,
     Operator,
     Intruder,
+    /// The CI system looks for a runner for the next job.
+    Dispatch,
+    Job {
+        number: usize,
+        life: u32,
+        event: JobEvent,
+    },
+    /// It tells of the end of a job.
+    Webhook(usize),
+    /// All that ran on a host is ended.
+    Emptied {
+        host: usize,
+    },
+    /// A worker of this plane looks into the finalize queue.
+    Attend {
+        plane: usize,
+    },
+    /// A message comes that nobody can use.
+    Litter,
     Check,
 }
 

@@ -2,10 +2,11 @@
 
 mod hosts;
 mod judge;
+mod shop;
 
 use super::calls::{Call, Caller, Reply};
 use super::chance::Chance;
-use super::ci::SimCi;
+use super::ci::{SimCi, SimForge};
 use super::clocks::Clocks;
 use super::faults::Fault;
 use super::gate::{Side, Toward};
@@ -19,7 +20,7 @@ use super::planes::{Common, Ended, Planes, Standing};
 use super::plot::{self, CrashAt, Plot};
 use super::provider::{Cloud, Plain};
 use super::queue::SimQueue;
-use super::scale::{self, ALL_WELL_MS, CALM_FROM_MS, END_MS, METAL, Scale};
+use super::scale::{self, ALL_WELL_MS, CALM_FROM_MS, END_MS, METAL, SHOP, Scale};
 use super::schedule::Event;
 use super::story::Story;
 use super::weather::{Weather, Wind};
@@ -29,7 +30,9 @@ use motorpool_control::ports::backend::Backend;
 use motorpool_control::ports::ci::Ci;
 use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
+use motorpool_domain::pool::Dispatch;
 use motorpool_domain::{PoolName, RunnerId};
+use shop::Shop;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -47,7 +50,7 @@ pub(crate) struct World {
     crashes: VecDeque<CrashAt>,
     end_ms: u64,
     operator: Operator,
-    metal: PoolName,
+    shop: Shop,
     pub(crate) events: u64,
 }
 
@@ -70,8 +73,11 @@ impl World {
         let ledger =
             Arc::new(SimLedger { ground: Arc::clone(&ground), books: Arc::new(Books::open(engine)) });
         let pools = scale.settings();
-        let offers: Vec<(PoolName, u32)> =
-            pools.iter().map(|(name, settings)| (name.clone(), settings.max.min(4))).collect();
+        let offers: Vec<(PoolName, u32)> = pools
+            .iter()
+            .filter(|(_, settings)| settings.dispatch != Dispatch::Hook)
+            .map(|(name, settings)| (name.clone(), settings.max.min(4)))
+            .collect();
         pools.iter().for_each(|(name, settings)| ledger.define(scale::pool(name, settings)));
         let queue = Arc::new(SimQueue::new(Arc::clone(&ground)));
         let common = Common {
@@ -81,6 +87,7 @@ impl World {
             plain: Arc::new(Plain::new(&ground)) as Arc<dyn Backend>,
             cloud: Arc::new(Cloud::new(&ground)) as Arc<dyn Backend>,
             ci: Arc::new(SimCi::new(&ground)) as Arc<dyn Ci>,
+            forge: Arc::new(SimForge::new(&ground)) as Arc<dyn Ci>,
             refresh: scale.refresh,
             sweep: scale.sweep,
         };
@@ -99,9 +106,12 @@ impl World {
             }
             Plot::Crashes(_) => (plot::works(), 0),
         };
-        let metal = PoolName::parse(METAL).expect("a pool's name");
-        let metals =
-            (1..=scale.metals).filter_map(|nth| RunnerId::parse(format!("metal-{nth}")).ok()).collect();
+        let machines: Vec<(RunnerId, PoolName)> =
+            owned(METAL, scale.metals).chain(owned(SHOP, scale.shops)).collect();
+        for (machine, _) in machines.iter().filter(|(_, pool)| pool.as_str() == SHOP) {
+            ground.forge().knows(machine);
+        }
+        let shop = if scale.shops > 0 { Shop::draw(&mut chance, scale.jobs) } else { Shop::default() };
         let mut world = Self {
             planes: Planes::new(common, scale.planes),
             ground,
@@ -114,8 +124,8 @@ impl World {
             first_in_the_calm,
             crashes: plot.crashes(),
             end_ms,
-            operator: Operator::new(metal.clone(), metals, pools),
-            metal,
+            operator: Operator::new(machines, pools),
+            shop,
             events: 0,
         };
         world.set_out(&mut chance);
@@ -162,6 +172,9 @@ impl World {
         self.ground.plan_in(chance.between(60_000, 300_000), Event::Notice);
         self.ground.plan_in(chance.between(60_000, 300_000), Event::Intruder);
         self.ground.plan_in(60_000, Event::Check);
+        if self.scale.shops > 0 {
+            self.open_shop(chance);
+        }
     }
 
     fn happens(&mut self, event: Event) {
@@ -188,6 +201,12 @@ impl World {
             Event::Mishap => self.mishap(),
             Event::Operator => self.operator(),
             Event::Intruder => self.intruder(),
+            Event::Dispatch => self.dispatch(),
+            Event::Job { number, life, event } => self.job(number, life, event),
+            Event::Webhook(number) => self.webhook(number),
+            Event::Emptied { host } => self.machine_is_emptied(host),
+            Event::Attend { plane } => self.attend(plane),
+            Event::Litter => self.litter(),
             Event::Check => self.check(),
         }
     }
@@ -275,13 +294,19 @@ impl World {
     /// A use case has ended: its reply travels back.
     fn deliver(&mut self, ended: Option<Ended>) {
         let Some(Ended { caller, reply }) = ended else { return };
+        self.said_of_a_job(&reply, &caller);
         match caller {
             Caller::Refresher(_)
+            | Caller::Attender(_)
             | Caller::Operator(_)
             | Caller::Renewer(_)
             | Caller::PoolKeeper(_)
             | Caller::Intruder { .. } => self.told(caller, reply),
-            Caller::Work(_) | Caller::Host { .. } | Caller::Fetcher { .. } => {
+            Caller::Work(_)
+            | Caller::Host { .. }
+            | Caller::Fetcher { .. }
+            | Caller::Hook { .. }
+            | Caller::Webhook(_) => {
                 let cut_off = caller.is_host() && self.ground.weather.outage(self.ground.now_ms());
                 let (wait_ms, reply) = match cut_off || self.ground.strikes(Wind::NetworkLossy) {
                     true => (TIMEOUT_MS, Reply::Nothing),
@@ -310,6 +335,9 @@ impl World {
                 };
                 self.send_for(host, next);
             }
+            Caller::Hook { job, life, host, host_life } => self.hook_told(job, life, host, host_life, &reply),
+            // Nobody sends it again.
+            Caller::Webhook(_) | Caller::Attender(_) => {}
             Caller::Operator(runner) => {
                 if let Reply::Registered(Ok(registered)) = reply {
                     self.joins(runner, registered.bootstrap_secret.unwrap_or_default());
@@ -381,6 +409,12 @@ impl World {
             self.send(caller, call);
         }
     }
+}
+
+/// The operator's own machines of a pool.
+fn owned(pool: &'static str, count: u32) -> impl Iterator<Item = (RunnerId, PoolName)> {
+    let name = PoolName::parse(pool).expect("a pool's name");
+    (1..=count).filter_map(move |nth| Some((RunnerId::parse(format!("{pool}-{nth}")).ok()?, name.clone())))
 }
 
 /// How long it still is.

@@ -2,7 +2,7 @@
 //! the same trace; and that every fault fired. `SEED=7 cargo test -p motorpool-simulator --test simulation replay -- --nocapture` tells what one seed did.
 
 use motorpool_simulator::{
-    Crash, Engine, Fault, Fired, run_all, run_all_crowded, run_crashing, run_traced, story_of, story_of_crash,
+    Crash, Fault, Fired, Setting, run_all, run_crashing, run_traced, story_of, story_of_crash,
 };
 
 const SEEDS_A_PART: u64 = 125;
@@ -10,9 +10,10 @@ const SEEDS_A_PART: u64 = 125;
 /// One part of the seeds in memory: no invariant breaks, and every fault fires.
 fn part(nth: u64) {
     let first = nth * SEEDS_A_PART + 1;
-    let (fired, failure) = run_all(first..first + SEEDS_A_PART, Engine::Memory);
+    let (fired, failure) = run_all(first..first + SEEDS_A_PART, Setting::Claims);
     assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
-    all_fired(&fired, &Fault::ALL);
+    let of_claims: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !fault.is_of_jobs()).collect();
+    all_fired(&fired, &of_claims);
 }
 
 fn all_fired(fired: &Fired, which: &[Fault]) {
@@ -63,7 +64,7 @@ fn seeds_876_to_1000() {
 
 /// Invariant 34 is checked at every write in all seeds; here teams of different appetites ask for more than there is, so that somebody always waits.
 fn crowded(seeds: std::ops::RangeInclusive<u64>) {
-    let (fired, failure) = run_all_crowded(seeds);
+    let (fired, failure) = run_all(seeds, Setting::Crowded);
     assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
     all_fired(&fired, &[Fault::FirstShareInTurn, Fault::IndexLags, Fault::RefreshRacesClaim]);
 }
@@ -83,9 +84,40 @@ fn inv_34_crowded_seeds_201_to_300() {
     crowded(201..=300);
 }
 
+/// A CI system that hands out jobs by itself, and machines that are reset after each: all that is said of checkpoints is checked at every write and at
+/// every task of a machine's.
+fn jobs(seeds: std::ops::RangeInclusive<u64>) {
+    let (fired, failure) = run_all(seeds, Setting::Jobs);
+    assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
+    let of_jobs: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| fault.is_of_jobs()).collect();
+    all_fired(&fired, &of_jobs);
+    let of_all = [Fault::CrashBeforeCall, Fault::CrashAfterCall, Fault::AnswerLostRepeated, Fault::LateWrite];
+    all_fired(&fired, &of_all);
+}
+
+#[test]
+fn inv_11_12_13_21_26_27_29_30_jobs_seeds_1_to_125() {
+    jobs(1..=125);
+}
+
+#[test]
+fn inv_11_12_13_21_26_27_29_30_jobs_seeds_126_to_250() {
+    jobs(126..=250);
+}
+
+#[test]
+fn inv_11_12_13_21_26_27_29_30_jobs_seeds_251_to_375() {
+    jobs(251..=375);
+}
+
+#[test]
+fn inv_11_12_13_21_26_27_29_30_jobs_seeds_376_to_500() {
+    jobs(376..=500);
+}
+
 /// A seed that found a bug of ours, which is planted again in `tests/planted`.
 fn once_failed(seed: u64) {
-    let (_, failure) = run_all([seed], Engine::Memory);
+    let (_, failure) = run_all([seed], Setting::Claims);
     assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
 }
 
@@ -121,7 +153,7 @@ fn inv_18_seed_101_another_attempt_to_clean_moves_no_deadline_back() {
 
 /// Invariant 25 is checked here as well: every write is made to a ledger in memory too, and both must answer alike.
 fn embedded(seeds: std::ops::RangeInclusive<u64>) {
-    let (fired, failure) = run_all(seeds, Engine::Embedded);
+    let (fired, failure) = run_all(seeds, Setting::Embedded);
     assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
     let writes =
         [Fault::LedgerThrottled, Fault::AnswerLostError, Fault::AnswerLostRepeated, Fault::CrashBeforeCall];
@@ -141,7 +173,7 @@ fn inv_25_seeds_6_to_10_on_the_embedded_engine() {
 #[test]
 fn inv_22_the_same_seed_gives_the_same_trace_byte_for_byte() {
     for seed in [1, 2, 3] {
-        let (one, two) = (run_traced(seed, Engine::Memory), run_traced(seed, Engine::Memory));
+        let (one, two) = (run_traced(seed, Setting::Claims), run_traced(seed, Setting::Claims));
         assert!(!one.trace.is_empty());
         assert!(
             one.trace == two.trace,
@@ -150,7 +182,7 @@ fn inv_22_the_same_seed_gives_the_same_trace_byte_for_byte() {
         );
         assert_eq!(one.fired, two.fired);
     }
-    let (one, two) = (run_traced(1, Engine::Embedded), run_traced(1, Engine::Embedded));
+    let (one, two) = (run_traced(1, Setting::Embedded), run_traced(1, Setting::Embedded));
     assert!(
         one.trace == two.trace,
         "seed 1 differs on the embedded engine at {:?}",
@@ -165,11 +197,13 @@ fn first_difference<'a>(one: &'a str, two: &'a str) -> Option<(&'a str, &'a str)
 #[test]
 fn replay_the_seed_of_the_environment() {
     let Some(seed) = std::env::var("SEED").ok().and_then(|text| text.parse().ok()) else { return };
-    let engine = match std::env::var("ENGINE").as_deref() {
-        Ok("embedded") => Engine::Embedded,
-        Ok(_) | Err(_) => Engine::Memory,
+    let setting = match std::env::var("SETTING").as_deref() {
+        Ok("embedded") => Setting::Embedded,
+        Ok("crowded") => Setting::Crowded,
+        Ok("jobs") => Setting::Jobs,
+        Ok(_) | Err(_) => Setting::Claims,
     };
-    let story = story_of(seed, engine);
+    let story = story_of(seed, setting);
     println!("{story}");
 }
 

@@ -165,6 +165,7 @@ impl Host {
     pub(crate) fn power_on(&mut self, ground: &Ground) {
         self.boots += 1;
         self.clock = HostClock::boot(&mut self.chance, ground.now_ms());
+        ground.plan_in(0, Event::Emptied { host: self.index });
         self.start_agent(ground);
     }
 
@@ -172,13 +173,15 @@ impl Host {
     pub(crate) fn start_agent(&mut self, ground: &Ground) {
         self.life += 1;
         self.work = Work::default();
+        self.tokens.forget_loans();
         self.fence = None;
         self.first_contact_by = self.clock.now(ground.now_ms()) + FIRST_CONTACT;
         self.phase = Phase::Joining { pause_ms: FIRST_PAUSE_MS };
         self.plan(ground, 100, HostEvent::AgentStarts);
     }
 
-    pub(crate) fn power_off(&mut self) {
+    pub(crate) fn power_off(&mut self, ground: &Ground) {
+        ground.plan_in(0, Event::Emptied { host: self.index });
         self.life += 1;
         self.work = Work::default();
         self.phase = Phase::Off;
@@ -238,7 +241,11 @@ impl Host {
             | Reply::Refreshed(_)
             | Reply::Registered(_)
             | Reply::Fetched(_)
-            | Reply::Commanded(_) => None,
+            | Reply::Commanded(_)
+            | Reply::Checkpoint(_)
+            | Reply::Finalized(_)
+            | Reply::Heard(_)
+            | Reply::Attended(_) => None,
         }
     }
 

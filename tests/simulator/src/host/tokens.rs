@@ -17,11 +17,15 @@ pub(super) struct Tokens {
     next: Option<u32>,
     /// What the host has forgotten, and somebody else may not have.
     forgotten: Vec<u32>,
+    /// Hooks that ask with the present token, and have no answer.
+    lent: u32,
+    /// Another token is to be made once they have all given it back.
+    is_wanted_back: bool,
 }
 
 impl Default for Tokens {
     fn default() -> Self {
-        Self { made: 1, present: 1, next: None, forgotten: Vec::new() }
+        Self { made: 1, present: 1, next: None, forgotten: Vec::new(), lent: 0, is_wanted_back: false }
     }
 }
 
@@ -29,6 +33,11 @@ impl Tokens {
     fn make(&mut self) -> u32 {
         self.made += 1;
         self.made
+    }
+
+    /// Who was lent a token by the last process is not waited for by the next.
+    pub(super) fn forget_loans(&mut self) {
+        (self.lent, self.is_wanted_back) = (0, false);
     }
 
     /// With another secret comes another token.
@@ -62,6 +71,24 @@ impl Host {
         ground.chance().one_of(&self.tokens.forgotten).map(|nth| self.nth_token(*nth))
     }
 
+    /// For a hook. While it is not known which of two tokens is good, nobody has one.
+    pub(crate) fn lend(&mut self) -> Option<String> {
+        let is_sure = self.tokens.next.is_none() && !self.tokens.is_wanted_back;
+        if !is_sure || !matches!(self.phase, Phase::Working(_)) {
+            return None;
+        }
+        self.tokens.lent += 1;
+        Some(self.token())
+    }
+
+    pub(crate) fn take_back(&mut self, ground: &Arc<Ground>) -> Option<(u64, Call)> {
+        self.tokens.lent = self.tokens.lent.saturating_sub(1);
+        if self.tokens.lent > 0 || !std::mem::take(&mut self.tokens.is_wanted_back) {
+            return None;
+        }
+        self.make_token(ground)
+    }
+
     /// Another for each process.
     pub(crate) fn session(&self) -> String {
         format!("session {}.{}", self.machine, self.life)
@@ -73,6 +100,10 @@ impl Host {
 
     /// It is on the disk from now on, whether its process lives to name it or not.
     pub(super) fn make_token(&mut self, ground: &Arc<Ground>) -> Option<(u64, Call)> {
+        if self.tokens.lent > 0 {
+            self.tokens.is_wanted_back = true;
+            return None;
+        }
         let made = self.tokens.make();
         self.tokens.next = Some(made);
         if self.dies_with_two_tokens(ground) {

@@ -148,7 +148,11 @@ impl Host {
             | Reply::Joined(_)
             | Reply::Refreshed(_)
             | Reply::Registered(_)
-            | Reply::Commanded(_) => RegistrationFailure::Later { wait: None },
+            | Reply::Commanded(_)
+            | Reply::Checkpoint(_)
+            | Reply::Finalized(_)
+            | Reply::Heard(_)
+            | Reply::Attended(_) => RegistrationFailure::Later { wait: None },
         };
         Some(Input::RegistrationFailed { fetch, failure })
     }
@@ -157,6 +161,9 @@ impl Host {
     fn start_task(&mut self, ground: &Ground, start: TaskStart) {
         let TaskStart { id, kind, label, .. } = start;
         self.may_work(ground);
+        if matches!(kind, Kind::Cleanup | Kind::Reset) {
+            self.is_emptied(ground, &id);
+        }
         let (low, high) = match kind {
             Kind::Prepare => (1_000, 30_000),
             Kind::Register | Kind::Deregister => (300, 15_000),
@@ -169,7 +176,10 @@ impl Host {
             false => TaskOutcome::Done,
         };
         self.tell(ground, || format!("begins {id}, which takes {wait_ms} ms: {outcome:?}"));
-        if let (Kind::Register, Some(label)) = (kind, &label) {
+        // Where a CI system hands out jobs by itself, each says so when it begins.
+        if let (Kind::Register, Some(label)) = (kind, &label)
+            && !ground.forge().has(&self.runner)
+        {
             self.is_used(ground, label);
         }
         let nth = self.work.next();
@@ -197,8 +207,30 @@ impl Host {
         }
     }
 
+    /// Invariants 27 and 30: nobody uses the machine that is cleaned now, and its CI system brings it no job. All that runs on it ends by this.
+    fn is_emptied(&self, ground: &Ground, task: &TaskId) {
+        ground.oracle().may_be_emptied(ground.now_ms(), &self.runner, task);
+        let (has_hooks, is_paused, job) = {
+            let forge = ground.forge();
+            (forge.has(&self.runner), forge.is_paused(&self.runner), forge.job_of(&self.runner).cloned())
+        };
+        if !has_hooks {
+            return;
+        }
+        let is_late = ground.oracle().time_is_over(ground.now_ms(), &self.runner);
+        if !is_paused || (job.is_some() && !is_late) {
+            let pause = if is_paused { "paused" } else { "not paused" };
+            let what = format!(
+                "the machine of {} is cleaned by {task}; in its CI system it is {pause}, and its job is {job:?}",
+                self.runner
+            );
+            ground.broken(30, &[&self.runner], what);
+        }
+        ground.plan_in(0, Event::Emptied { host: self.index });
+    }
+
     /// From here on a job may come.
-    fn is_used(&self, ground: &Ground, label: &Label) {
+    pub(crate) fn is_used(&self, ground: &Ground, label: &Label) {
         let earlier = {
             let mut yard = ground.yard();
             let site = yard.site_mut(&self.machine);
@@ -215,7 +247,7 @@ impl Host {
 
     pub(super) fn task_over(&mut self, ground: &Ground, nth: u64, outcome: TaskOutcome) -> Option<Input> {
         let Task { id, kind, .. } = self.work.task.take_if(|task| task.nth == nth)?;
-        if kind == Kind::Cleanup
+        if matches!(kind, Kind::Cleanup | Kind::Reset)
             && outcome == TaskOutcome::Done
             && let Some(site) = ground.yard().site_mut(&self.machine)
         {

@@ -2,12 +2,13 @@
 //! not asked.
 
 use motorpool_control::ports::tx::{Op, Stored, Tx};
+use motorpool_domain::checkpoint::{CHECKPOINT, Checkpoint};
 use motorpool_domain::claim::{CLAIM, Claim};
 use motorpool_domain::ladder::Shortage;
 use motorpool_domain::pool::{POOL, Pool, PoolShortage};
 use motorpool_domain::record::{Path, Record};
 use motorpool_domain::runner::{RUNNER, Runner};
-use motorpool_domain::{ClaimId, PoolName, RunnerId};
+use motorpool_domain::{CheckpointName, ClaimId, PoolName, RunnerId};
 use std::collections::BTreeMap;
 
 /// What a transaction would change, in the order of its operations.
@@ -16,6 +17,7 @@ pub(crate) struct Meaning {
     pub(crate) pools: Vec<PoolChange>,
     pub(crate) runners: Vec<RunnerChange>,
     pub(crate) claims: Vec<ClaimChange>,
+    pub(crate) checkpoints: Vec<CheckpointChange>,
     pub(crate) shortages: Vec<(PoolName, Shortage)>,
     pub(crate) slots: Option<SlotsTaken>,
 }
@@ -47,11 +49,19 @@ pub(crate) struct ClaimChange {
     pub(crate) after: Claim,
 }
 
+/// Nothing `before`: its job begins.
+#[derive(Debug)]
+pub(crate) struct CheckpointChange {
+    pub(crate) before: Option<Checkpoint>,
+    pub(crate) after: Checkpoint,
+}
+
 /// What a record is, by its path.
 pub(crate) enum Subject {
     Runner(RunnerId),
     Claim(ClaimId),
     Pool(PoolName),
+    Checkpoint(CheckpointName),
     Other,
 }
 
@@ -63,6 +73,7 @@ impl Subject {
             Some(_) => Self::Other,
             None if *kind == RUNNER => known(RunnerId::parse(id).ok().map(Self::Runner)),
             None if *kind == CLAIM => known(ClaimId::parse(id).ok().map(Self::Claim)),
+            None if *kind == CHECKPOINT => known(CheckpointName::parse(id).ok().map(Self::Checkpoint)),
             None if *kind == POOL => known(PoolName::parse(id).ok().map(Self::Pool)),
             None => Self::Other,
         }
@@ -106,6 +117,10 @@ impl Meaning {
             Subject::Claim(_) => {
                 let (before, after) = (before.map(|before| read(&before.doc)), read(doc));
                 self.claims.push(ClaimChange { before, after });
+            }
+            Subject::Checkpoint(_) => {
+                let (before, after) = (before.map(|before| read(&before.doc)), read(doc));
+                self.checkpoints.push(CheckpointChange { before, after });
             }
             Subject::Pool(_) => self.pools.push(PoolChange::Defined(Box::new(read(doc)))),
             Subject::Other => {

@@ -6,8 +6,10 @@ mod meaning;
 mod write;
 
 pub(crate) use books::Books;
-pub use books::Engine;
-pub(crate) use meaning::{ClaimChange, Meaning, PoolChange, RunnerChange, SlotsTaken, Subject};
+pub(crate) use books::Engine;
+pub(crate) use meaning::{
+    CheckpointChange, ClaimChange, Meaning, PoolChange, RunnerChange, SlotsTaken, Subject,
+};
 pub(crate) use write::Write;
 
 use super::calls::Kind;
@@ -273,6 +275,7 @@ impl SimLedger {
             match Subject::of(path) {
                 Subject::Runner(id) => oracle.runner_is(now_ms, &id, stored.map(record).as_ref()),
                 Subject::Claim(id) => oracle.claim_is(now_ms, &id, stored.map(record).as_ref()),
+                Subject::Checkpoint(id) => oracle.checkpoint_is(now_ms, &id, stored.map(record).as_ref()),
                 Subject::Pool(name) => {
                     if let Some(PoolRecord { used, .. }) = stored.map(record) {
                         oracle.slots_are(now_ms, &name, used);

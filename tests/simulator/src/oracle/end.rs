@@ -53,10 +53,12 @@ impl Oracle {
             let about = first.id.clone();
             self.fails(scene, 23, &[&about], what);
         }
+        self.checkpoints_have_ended(scene);
         if let Some((id, what)) = self.astray(scene.yard).first_key_value() {
             self.fails(scene, 16, &[id], what.clone());
         }
-        let unheard = self.live().find(|runner| runner.state == RunnerState::Idle && !announced(runner));
+        let is_announced = |runner: &Runner| self.is_of_hooks(runner) || announced(runner);
+        let unheard = self.live().find(|runner| runner.state == RunnerState::Idle && !is_announced(runner));
         if let Some(id) = unheard.map(|runner| runner.id.clone()) {
             self.fails(scene, 10, &[&id], format!("{id} is idle, and no queue announces it"));
         }
@@ -77,9 +79,9 @@ impl Oracle {
     }
 
     /// Every machine of the operator's own is part of its pool: he asks for it again until it is.
-    pub(crate) fn all_have_joined(&mut self, scene: &Scene<'_>, machines: &[RunnerId]) {
+    pub(crate) fn all_have_joined(&mut self, scene: &Scene<'_>, machines: &[(RunnerId, PoolName)]) {
         let lives = |id: &RunnerId| self.runner(id).is_some_and(|runner| runner.state.name().live());
-        if let Some(missing) = machines.iter().find(|id| !lives(id)) {
+        if let Some(missing) = machines.iter().map(|(id, _)| id).find(|id| !lives(id)) {
             let what = format!("faults stopped long ago, and {missing} is not part of its pool");
             self.fails(scene, 23, &[missing], what);
         }
@@ -119,7 +121,10 @@ impl Oracle {
         let mut found = BTreeMap::new();
         for claim in self.claims.values().filter(|claim| claim.state.open()) {
             if claim.short() > 0 && claim.waits_for.is_none() {
-                found.insert(format!("{} lacks a runner, and does not say why", claim.id), claim.id.clone());
+                found.insert(
+                    format!("{} lacks a runner, and does not say why", claim.id),
+                    claim.id.to_string(),
+                );
             }
             let leaving = claim.members.iter().find(|member| {
                 self.runner(&member.runner).is_some_and(|runner| {
@@ -129,16 +134,19 @@ impl Oracle {
             });
             if let Some(member) = leaving {
                 let what = format!("{} counts on {}, whose machine is to go", claim.id, member.runner);
-                found.insert(what, claim.id.clone());
+                found.insert(what, claim.id.to_string());
             }
+        }
+        for name in self.done_and_not_ended() {
+            found.insert(format!("{name} is active, and its machine is clean or gone"), name.to_string());
         }
         let mut lingers = std::mem::take(&mut self.lingers);
         lingers.retain(|what, _| found.contains_key(what));
-        for (what, claim) in found {
+        for (what, id) in found {
             let since_ms = *lingers.entry(what.clone()).or_insert(now_ms);
             if now_ms - since_ms > LONGEST_LINGERING_MS {
                 let what = format!("{what}, and so for {} s", (now_ms - since_ms) / 1_000);
-                self.fails(scene, 23, &[&claim], what);
+                self.fails(scene, 23, &[&id], what);
             }
         }
         self.lingers = lingers;

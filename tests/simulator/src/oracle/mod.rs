@@ -1,6 +1,7 @@
 //! The oracle: keeps books of its own, from the writes that were applied, and holds every write against the invariants. It trusts
 //! no adapter and no record; what it knows of machines is the yard's truth. It changes nothing.
 
+mod checkpoints;
 mod claims;
 mod end;
 mod machines;
@@ -16,17 +17,19 @@ use super::calls::Kind;
 use super::clocks::USUALLY_OFF_MS;
 use super::faults::Fired;
 use super::ground::Acting;
-use super::ledger::{ClaimChange, Meaning, PoolChange, RunnerChange, Subject};
+use super::ledger::{CheckpointChange, ClaimChange, Meaning, PoolChange, RunnerChange, Subject};
 use super::schedule::SimClock;
 use super::verdict::Violation;
 use super::yard::Yard;
+use checkpoints::Checkpoints;
 use machines::Calls;
 use motorpool_control::ports::ledger::Touch;
 use motorpool_control::ports::tx::{Committed, Tx};
+use motorpool_domain::checkpoint::Checkpoint;
 use motorpool_domain::claim::{Claim, ClaimKey};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{Runner, SEEN, StateName};
-use motorpool_domain::{ClaimId, PoolName, RunnerId, Threshold, Timestamp};
+use motorpool_domain::{CheckpointName, ClaimId, PoolName, RunnerId, Threshold, Timestamp};
 use pools::Shrunk;
 use shares::Shares;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -48,6 +51,7 @@ pub(crate) struct Oracle {
     writers: BTreeMap<RunnerId, (Option<Kind>, bool)>,
     claim_writers: BTreeMap<ClaimId, Option<Kind>>,
     shares: Shares,
+    checkpoints: Checkpoints,
     calls: Calls,
     /// Since when each machine and record have disagreed about being there, by either's id.
     strays: BTreeMap<String, u64>,
@@ -123,14 +127,14 @@ impl Oracle {
                 let last = self.claim_writers.get(&id).copied().flatten();
                 last.is_some_and(|last| (last == Kind::Refresh) != scene.by_refresh())
             }
-            Subject::Pool(_) | Subject::Other => false,
+            Subject::Pool(_) | Subject::Checkpoint(_) | Subject::Other => false,
         };
         lost.map(|(_, op)| Subject::of(op.path())).any(met)
     }
 
     /// A transaction was applied.
     pub(crate) fn written(&mut self, scene: &Scene<'_>, meaning: &Meaning) {
-        let Meaning { pools, runners, claims, shortages, slots } = meaning;
+        let Meaning { pools, runners, claims, checkpoints, shortages, slots } = meaning;
         for (pool, shortage) in shortages {
             self.shortage_noted(scene, pool, shortage);
         }
@@ -154,6 +158,9 @@ impl Oracle {
                 Some(before) if gains => self.claim_gains(scene, before, after),
                 Some(before) => self.claim_changes(scene, before, after),
             }
+        }
+        for CheckpointChange { before, after } in checkpoints {
+            self.checkpoint_changes(scene, before.as_ref(), after);
         }
         self.calls_rise(scene, runners);
         for RunnerChange { before, after } in runners {
@@ -221,6 +228,16 @@ impl Oracle {
     pub(crate) fn claim_is(&mut self, now_ms: u64, id: &ClaimId, found: Option<&Claim>) {
         let known = self.claims.get(id);
         if known != found {
+            let what = format!("the ledger's record of {id} is {found:?}, and {known:?} was written");
+            self.fails_at(now_ms, 2, &[id], what);
+        }
+    }
+
+    pub(crate) fn checkpoint_is(&mut self, now_ms: u64, id: &CheckpointName, found: Option<&Checkpoint>) {
+        // Only when to look at it again is not written as a change.
+        let bare = |checkpoint: &Checkpoint| (checkpoint.rev, checkpoint.state.clone(), checkpoint.finalized);
+        let known = self.checkpoint(id);
+        if known.map(bare) != found.map(bare) {
             let what = format!("the ledger's record of {id} is {found:?}, and {known:?} was written");
             self.fails_at(now_ms, 2, &[id], what);
         }

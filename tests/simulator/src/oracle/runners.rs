@@ -32,6 +32,8 @@ impl Oracle {
         }
         self.let_go_by_its_holder(scene, before, after);
         self.held_as_listed(scene, after);
+        self.held_by_its_checkpoint(scene, after);
+        self.checkpoint_is_followed(scene, before, after);
         self.machines_follow(scene, before, after);
     }
 
@@ -113,10 +115,16 @@ impl Oracle {
         }
         let expired = before.threshold.is_some_and(|threshold| threshold.passed(scene.now()));
         let right = match after.state.name() {
-            StateName::Releasing => {
-                let holder = before.holder().and_then(Holder::claim).and_then(|claim| self.claim(claim));
-                holder.is_none_or(|claim: &Claim| !claim.state.open())
-            }
+            StateName::Releasing => match before.holder() {
+                Some(Holder::Checkpoint(name)) => {
+                    let said = self.checkpoint(name).is_some_and(|checkpoint| checkpoint.finalized.is_some());
+                    said || expired
+                }
+                holder => {
+                    let claim = holder.and_then(Holder::claim).and_then(|claim| self.claim(claim));
+                    claim.is_none_or(|claim: &Claim| !claim.state.open())
+                }
+            },
             StateName::Terminated => scene.yard.gone(&before.id, before.provider_id.as_deref()),
             StateName::Terminating | StateName::Resetting | StateName::Quarantined => expired,
             StateName::Created | StateName::Idle | StateName::Claimed | StateName::Running => true,
@@ -136,14 +144,22 @@ impl Oracle {
 
     fn reaps(&self, scene: &Scene<'_>) -> bool {
         scene.acting.is_some_and(|acting| match acting.kind {
-            Kind::Provision | Kind::ClaimNow | Kind::View | Kind::Bootstrap | Kind::Refresh => true,
+            Kind::Provision
+            | Kind::ClaimNow
+            | Kind::View
+            | Kind::Bootstrap
+            | Kind::Refresh
+            | Kind::Create
+            | Kind::Told
+            | Kind::Attend => true,
             Kind::Release
             | Kind::Sync
             | Kind::StaleToken
             | Kind::CopiedToken
             | Kind::OldEpoch
             | Kind::Operator
-            | Kind::Fetch => false,
+            | Kind::Fetch
+            | Kind::Finalize => false,
         })
     }
 

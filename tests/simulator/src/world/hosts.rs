@@ -19,10 +19,11 @@ const TAKEN_IN_MS: u64 = 120_000;
 impl World {
     /// A machine of the operator's own gets the secret of its new registration.
     pub(super) fn joins(&mut self, runner: RunnerId, secret: String) {
+        let Some(pool) = self.operator.pool_of(&runner).cloned() else { return };
         let machine = runner.to_string();
         let site = Site {
             runner,
-            pool: self.metal.clone(),
+            pool,
             secret: secret.clone(),
             sort: Sort::Kept,
             power: Power::On,
@@ -99,7 +100,7 @@ impl World {
         self.ground.yard().turn(machine, Power::Off, self.ground.now_ms());
         if let Some(host) = self.by_machine.get(machine).and_then(|host| self.hosts.get_mut(*host)) {
             host.tell(&self.ground, || "is off".to_owned());
-            host.power_off();
+            host.power_off(&self.ground);
         }
     }
 
@@ -124,7 +125,7 @@ impl World {
             Mishap::AgentRestarts if host.agent_is_over() => {}
             Mishap::AgentRestarts => host.start_agent(&self.ground),
             Mishap::Dies if host.kept => {
-                host.power_off();
+                host.power_off(&self.ground);
                 let again_ms = self.ground.chance().between(30_000, 900_000);
                 self.ground.plan_in(again_ms, Event::PowerOn(machine));
             }

@@ -43,14 +43,25 @@ impl World {
                 self.ground.broken(23, &[work.workflow()], complaint);
             }
         }
+        for job in &self.shop.jobs {
+            if let Some(complaint) = job.complaint() {
+                self.ground.broken(23, &[&job.id], complaint);
+            }
+        }
         self.agents_rest();
         let queue = Arc::clone(&self.queue);
         self.scene(|oracle, scene| {
             oracle.at_the_end(scene, |runner| {
                 queue.announces(&QueueName::Idle(runner.pool.clone()), &runner.id, runner.epoch)
             });
-            oracle.all_have_joined(scene, self.operator.metals());
+            oracle.all_have_joined(scene, self.operator.machines());
         });
+        for (machine, _) in self.operator.machines() {
+            if self.ground.forge().is_paused(machine) {
+                let what = format!("faults stopped long ago, and the CI system brings {machine} no jobs");
+                self.ground.broken(23, &[machine], what);
+            }
+        }
         self.ground.oracle().no_ghost_is_listed(self.ground.now_ms(), &self.ground.ci());
     }
 

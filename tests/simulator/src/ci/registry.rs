@@ -1,12 +1,10 @@
-//! A CI system like GitHub: it knows registered runners by name, gives each one job, and forgets it after that. It is down now and then, and loses
-//! answers. What it lists is the truth that registrations are held against. It stands apart from the fake GitHub of `tests/ci` since it
-//! answers at the port, in the simulator's own time, where that speaks HTTP.
+//! A CI system like GitHub: it knows registered runners by name, gives each one job, and forgets it after that. What it lists is the truth that
+//! registrations are held against. It stands apart from the fake GitHub of `tests/ci` since it answers at the port, where that speaks HTTP.
 
-use super::faults::Fault;
-use super::gate::{Gate, Side, Toward};
-use super::ground::Ground;
-use super::planes::installation;
-use super::weather::Wind;
+use super::Way;
+use crate::faults::Fault;
+use crate::ground::Ground;
+use crate::planes::installation;
 use async_trait::async_trait;
 use motorpool_control::ports::ci::{
     Ci, CiError, CiJob, CiTrouble, ListedRunner, Paused, Rate, Registered, RegistrationOrder,
@@ -15,7 +13,6 @@ use motorpool_domain::ci::{JobStatus, named};
 use motorpool_domain::{Epoch, Label, RunnerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The runners that it lists, by the ids that it gave them.
 #[derive(Debug, Default)]
@@ -57,36 +54,19 @@ impl Registry {
 #[derive(Debug)]
 pub(crate) struct SimCi {
     ground: Arc<Ground>,
+    way: Way,
 }
 
 impl SimCi {
     pub(crate) fn new(ground: &Arc<Ground>) -> Self {
-        Self { ground: Arc::clone(ground) }
-    }
-
-    async fn travels(&self, side: Side) {
-        let wait_ms = self.ground.chance().skewed(50, 5_000);
-        Gate::new(&self.ground, wait_ms, side, Toward::Ci).await;
-    }
-
-    /// The call arrives, or is not taken.
-    async fn arrives(&self, attempted: &str) -> Result<(), CiError> {
-        self.travels(Side::Before).await;
-        if !self.ground.strikes(Wind::CiDown) {
-            return Ok(());
-        }
-        self.ground.fired(Fault::CiDown);
-        self.ground.tell(|| format!("ci: does not {attempted}"));
-        let limited = self.ground.chance().hits(5_000);
-        let retry_after = Duration::from_millis(self.ground.chance().between(1_000, 60_000));
-        Err(if limited { CiError::RateLimited { retry_after } } else { failed(attempted) })
+        Self { ground: Arc::clone(ground), way: Way::new(ground) }
     }
 }
 
 #[async_trait]
 impl Ci for SimCi {
     async fn register(&self, order: &RegistrationOrder<'_>) -> Result<Registered, CiError> {
-        self.arrives("register a runner").await?;
+        self.way.there("register a runner").await?;
         let RegistrationOrder { binding, name, label, workflow: _ } = order;
         let Some((runner, epoch)) = named(&installation(), name) else {
             return Err(CiError::Refused(format!("{name} is no name that can be told from another's")));
@@ -95,18 +75,16 @@ impl Ci for SimCi {
         let entry = Entry { scope, name: name.clone(), label: (*label).clone(), runner, epoch };
         let id = self.ground.ci().add(entry);
         self.ground.tell(|| format!("ci: registers {name} as {label}"));
-        let lost = self.ground.strikes(Wind::CiDown);
-        self.travels(Side::After).await;
-        if lost {
-            self.ground.fired(Fault::RegistrationAnswerLost);
-            return Err(failed("register a runner"));
-        }
+        self.way
+            .back("register a runner")
+            .await
+            .inspect_err(|_| self.ground.fired(Fault::RegistrationAnswerLost))?;
         let secret = format!("jit-{id}").into();
         Ok(Registered { id, secret, url: None })
     }
 
     async fn remove(&self, scope: &str, id: &str) -> Result<(), CiError> {
-        self.arrives("remove a runner").await?;
+        self.way.there("remove a runner").await?;
         let removed = {
             let mut ci = self.ground.ci();
             let is_there = ci.listed.get(id).is_some_and(|entry| entry.scope == scope);
@@ -115,13 +93,11 @@ impl Ci for SimCi {
         if let Some(entry) = removed {
             self.ground.tell(|| format!("ci: forgets {}", entry.name));
         }
-        let lost = self.ground.strikes(Wind::CiDown);
-        self.travels(Side::After).await;
-        if lost { Err(failed("remove a runner")) } else { Ok(()) }
+        self.way.back("remove a runner").await
     }
 
     async fn list(&self, scope: &str, prefix: &str) -> Result<Vec<ListedRunner>, CiError> {
-        self.arrives("list runners").await?;
+        self.way.there("list runners").await?;
         let ci = self.ground.ci();
         let there =
             ci.listed.iter().filter(|(_, entry)| entry.scope == scope && entry.name.starts_with(prefix));
@@ -132,7 +108,7 @@ impl Ci for SimCi {
 
     /// It gives a registered runner its one job, and forgets both after that: what is still listed runs.
     async fn job_status(&self, job: &CiJob) -> Result<JobStatus, CiError> {
-        self.arrives("look up a job").await?;
+        self.way.there("look up a job").await?;
         let is_its = |entry: &Entry| job.runner.as_deref() == Some(entry.name.as_str());
         let runs = self.ground.ci().listed().any(|entry| entry.scope == job.scope && is_its(entry));
         Ok(if runs { JobStatus::Running } else { JobStatus::Unknown })
@@ -154,8 +130,4 @@ impl Ci for SimCi {
     fn trouble(&self, _: &str) -> Option<CiTrouble> {
         None
     }
-}
-
-fn failed(attempted: &str) -> CiError {
-    CiError::Failed { attempted: attempted.to_owned(), source: "the CI system does not answer".into() }
 }
