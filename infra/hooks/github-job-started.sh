@@ -1,7 +1,7 @@
 #!/bin/sh
 # For GitHub's runner: ACTIONS_RUNNER_HOOK_JOB_STARTED=/usr/local/lib/motorpool/github-job-started.sh in its .env file. It runs before
 # the job's first step; without a checkpoint the job fails here. GitHub tells it the run, the attempt and the runner's name, and not the
-# job's own id: jobs of one run are told apart by their machines.
+# job's own id. It runs once a job: so another job of the run, on the same machine, is another one (--once).
 set -eu
 
 # Where the agent is on this machine: change these two if yours is elsewhere. They are not taken from the environment, and nor is the path, since a
@@ -11,7 +11,7 @@ SOCKET=/run/motorpool/agent.sock
 PATH=/usr/bin:/bin
 
 : "${GITHUB_RUN_ID:?is not set: this is for jobs of GitHub}" "${RUNNER_TEMP:?is not set: this is for jobs of GitHub}"
-set -- --job-id "$GITHUB_RUN_ID"
+set -- --once --job-id "$GITHUB_RUN_ID"
 if [ -n "${GITHUB_REPOSITORY:-}" ]; then set -- "$@" "--project=$GITHUB_REPOSITORY"; fi
 if [ -n "${GITHUB_RUN_ATTEMPT:-}" ]; then set -- "$@" "--attempt=$GITHUB_RUN_ATTEMPT"; fi
 if [ -n "${RUNNER_NAME:-}" ]; then set -- "$@" "--caller=$RUNNER_NAME"; fi

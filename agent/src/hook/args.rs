@@ -54,6 +54,9 @@ pub(super) struct CreateArgs {
     /// Who calls, for people who look into it later
     #[arg(long, value_name = "NAME")]
     caller: Option<String>,
+    /// This job's hook runs once, and other jobs may have its id: whoever asks again is another job
+    #[arg(long)]
+    once: bool,
 }
 
 #[derive(Debug, Args)]
@@ -97,8 +100,9 @@ pub(super) fn readiness() -> SocketRequest {
 
 impl From<CreateArgs> for SocketRequest {
     fn from(args: CreateArgs) -> Self {
-        let CreateArgs { job_id, project, attempt, caller } = args;
-        Self::Create(CreateByHook { job_id, project, attempt, caller })
+        let CreateArgs { job_id, project, attempt, caller, once } = args;
+        let key = once.then(|| format!("{:032x}", rand::random::<u128>()));
+        Self::Create(CreateByHook { job_id, project, attempt, caller, key })
     }
 }
 

@@ -6,8 +6,8 @@ mod stories;
 use motorpool_domain::Epoch;
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{
-    Decision, Desired, Hold, Holder, Observed, Presence, Runner, RunnerEvent, RunnerState, StateName,
-    awaits_pause, desired, observe,
+    Decision, Desired, Hold, Holder, Observed, Presence, Runner, RunnerEvent, RunnerState, StateName, Task,
+    awaits_pause, desired, observe, wanted_label,
 };
 use samples::hook_rules;
 use std::cell::RefCell;
@@ -220,6 +220,40 @@ fn inv_30_nothing_is_done_to_a_machine_before_its_ci_system_brings_it_no_more_jo
             let asked = desired(&step.before, &observed, &rules, step.now);
             let told = observe(&step.before, &Observed::default(), &rules);
             assert!(!waits || (asked == Desired::Rest && told.is_none()), "{step:?}");
+        }
+    });
+}
+
+#[test]
+fn inv_13_a_program_that_has_had_its_job_is_registered_for_another_on_a_clean_machine_alone() {
+    let cases = ["it has a job", "it waits for one"];
+    in_every_story(&cases, |story, reached| {
+        for step in story.iter().filter(|step| step.hook) {
+            let (rules, runner) = (hook_rules(Clean::Cleanup), &step.before);
+            let is_ended = Observed::default();
+            let asked = desired(runner, &is_ended, &rules, step.now);
+            let registers = matches!(asked, Desired::Do(Task::Register { .. }));
+            match &runner.state {
+                RunnerState::Running { hold, .. } if hold.holder.is_one_job() => {
+                    reached.case("it has a job");
+                    assert_eq!((asked, wanted_label(runner, &rules)), (Desired::Rest, None), "{step:?}");
+                    if let RunnerEvent::RegistrationIssued { .. } = &step.event {
+                        assert_eq!(step.after(), None, "{step:?}");
+                    }
+                }
+                RunnerState::Idle => {
+                    reached.case("it waits for one");
+                    assert!(registers && wanted_label(runner, &rules).is_some(), "{step:?}");
+                }
+                RunnerState::Created { .. }
+                | RunnerState::Claimed { .. }
+                | RunnerState::Running { .. }
+                | RunnerState::Releasing { .. }
+                | RunnerState::Resetting { .. }
+                | RunnerState::Quarantined { .. }
+                | RunnerState::Terminating { .. }
+                | RunnerState::Terminated { .. } => {}
+            }
         }
     });
 }

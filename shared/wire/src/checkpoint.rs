@@ -29,6 +29,10 @@ pub struct CreateCheckpoint {
     #[schema(value_type = Option<schema::Name>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
+    /// Something random of this very job's, where jobs share an id: with another key it is another job. Sent again with the same, it is the same.
+    #[schema(value_type = Option<schema::Name>)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// `POST /checkpoint/finalize`, with the runner's token.

@@ -34,6 +34,8 @@ pub struct CreateByHook {
     pub attempt: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,8 +89,8 @@ pub struct SocketError {
 
 impl From<CreateByHook> for CreateCheckpoint {
     fn from(create: CreateByHook) -> Self {
-        let CreateByHook { job_id, project, attempt, caller } = create;
-        Self { runner_id: None, job_id, project, attempt, caller }
+        let CreateByHook { job_id, project, attempt, caller, key } = create;
+        Self { runner_id: None, job_id, project, attempt, caller, key }
     }
 }
 

@@ -158,6 +158,7 @@ impl Job {
                     project: None,
                     attempt: None,
                     caller: None,
+                    key: None,
                 };
                 Some(Call::Create { token, request })
             }

@@ -112,6 +112,7 @@ impl Workshop {
             project: None,
             attempt: None,
             caller: None,
+            key: None,
         };
         self.control.create_checkpoint(&token(machine), request).await
     }

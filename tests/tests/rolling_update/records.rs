@@ -15,7 +15,8 @@ use motorpool_domain::pool::{
 };
 use motorpool_domain::refresh::RefreshMemory;
 use motorpool_domain::runner::{
-    CleanProof, CleanStep, Credential, Hold, Holder, OwnCommands, ProofKind, Runner, RunnerState, Wear,
+    CleanProof, CleanStep, Credential, Hold, Holder, OwnCommands, ProofKind, Runner, RunnerState, Unpausing,
+    Wear,
 };
 use motorpool_domain::spec::{Offer, Spec, TypeGlobs, Usage, Want};
 use motorpool_domain::{Actor, AuditEntry, Epoch, Threshold, Timestamp};
@@ -63,6 +64,7 @@ pub(crate) fn all() -> Result<Vec<(&'static str, Row)>> {
             Row::of(&alert(AlertState::Over { opened_at: opened(), since: at(1_699_999_950_000) }))?,
         ),
         ("delivery", Row::of(&delivery())?),
+        ("unpausing", Row::of(&unpausing())?),
     ])
 }
 
@@ -176,6 +178,7 @@ pub(crate) fn checkpoint(state: CheckpointState) -> Checkpoint {
         project: Some("group/project".to_owned()),
         attempt: Some(2),
         caller: Some("mac-01".to_owned()),
+        key: Some("0123456789abcdef".to_owned()),
         rev: 2,
         state,
         created_at: at(1_699_999_900_000),
@@ -372,6 +375,16 @@ fn delivery() -> Delivery {
         system: CiSystem::GitHub,
         id: id("72d3162e-cc78-11e3-81ab-4c9367dc0958"),
         done_at: at(1_700_000_000_000),
+    }
+}
+
+fn unpausing() -> Unpausing {
+    Unpausing {
+        runner: id("r-abc-1"),
+        call: 7,
+        until: at(1_700_000_180_000),
+        is_under_way: true,
+        earlier_until: Some(at(1_700_000_060_000)),
     }
 }
 

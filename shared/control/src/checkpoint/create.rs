@@ -21,7 +21,7 @@ impl Control {
         request: CreateCheckpoint,
     ) -> Result<CheckpointView, Refused> {
         let now = self.now();
-        let CreateCheckpoint { runner_id, job_id, project, attempt, caller } = request;
+        let CreateCheckpoint { runner_id, job_id, project, attempt, caller, key } = request;
         let runner = self.runner_with_token(token, now).await?;
         if runner_id.is_some_and(|named| named != runner.id) {
             return Err(Refused::forbidden(
@@ -29,16 +29,16 @@ impl Control {
                 "leave runner_id out, or send that runner's own token",
             ));
         }
-        if ![&project, &caller].into_iter().flatten().all(|name| is_fit_name(name)) {
+        if ![&project, &caller, &key].into_iter().flatten().all(|name| is_fit_name(name)) {
             return Err(Refused::invalid(
                 format!(
-                    "project and caller must be at most {LONGEST_NAME} characters, and none of them a control"
+                    "project, caller and key must be at most {LONGEST_NAME} characters, and none of them a control"
                 ),
                 "leave them out, or shorten them",
             ));
         }
         let runner = self.heard_directly(runner, now).await?;
-        let job = Job { id: job_id, project, attempt, caller };
+        let job = Job { id: job_id, project, attempt, caller, key };
         let checkpoint = self.open_checkpoint(runner, &job, now).await?;
         Ok(view(&checkpoint))
     }

@@ -91,6 +91,7 @@ mod tests {
             project: project.map(str::to_owned),
             attempt,
             caller: None,
+            key: None,
             rev: 1,
             state: CheckpointState::Created,
             created_at: BEGAN,

@@ -36,6 +36,9 @@ pub struct Checkpoint {
     /// Who called, in the caller's own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
+    /// What tells it from another job of the same id, where the hook sends something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Counts the writes to this record.
     pub rev: u64,
     pub state: CheckpointState,
@@ -151,6 +154,8 @@ pub struct Job {
     pub project: Option<String>,
     pub attempt: Option<u32>,
     pub caller: Option<String>,
+    /// Something random, where jobs share an id.
+    pub key: Option<String>,
 }
 
 impl Checkpoint {
@@ -162,7 +167,7 @@ impl Checkpoint {
         rules: &CheckpointRules,
         now: Timestamp,
     ) -> Self {
-        let Job { id, project, attempt, caller } = job;
+        let Job { id, project, attempt, caller, key } = job;
         Self {
             name,
             runner: runner.id.clone(),
@@ -172,6 +177,7 @@ impl Checkpoint {
             project,
             attempt,
             caller,
+            key,
             rev: 1,
             state: CheckpointState::Created,
             created_at: now,
@@ -180,8 +186,10 @@ impl Checkpoint {
         }
     }
 
+    /// Whoever sends no key is taken at the word of the job's id.
     pub fn is_of(&self, job: &Job) -> bool {
-        (&self.job, &self.project, self.attempt) == (&job.id, &job.project, job.attempt)
+        let same_key = self.key.as_ref().zip(job.key.as_ref()).is_none_or(|(one, other)| one == other);
+        same_key && (&self.job, &self.project, self.attempt) == (&job.id, &job.project, job.attempt)
     }
 
     /// The same with another state, one write later.

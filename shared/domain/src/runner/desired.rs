@@ -92,6 +92,10 @@ pub fn desired(runner: &Runner, observed: &Observed, rules: &Rules, now: Timesta
             }
             tasks.registration(hold.as_ref().map(|hold| tasks.label(hold)))
         }
+        // The program that was registered has had its job, and is good for no other: the next may come to a clean machine alone.
+        RunnerState::Running { hold, .. } if hold.holder.is_one_job() && observed.registered.is_none() => {
+            Desired::Rest
+        }
         RunnerState::Claimed { hold } | RunnerState::Running { hold, .. } => {
             tasks.registration(Some(tasks.label(hold)))
         }

@@ -178,6 +178,14 @@ impl Holder {
         }
     }
 
+    /// Whether the CI system gave the runner one job, and no other may come before it is clean. A claim's is there for as many as come.
+    pub fn is_one_job(&self) -> bool {
+        match self {
+            Self::Claim(_) => false,
+            Self::Checkpoint(_) => true,
+        }
+    }
+
     /// Under which label a runner of `pool` that it holds is registered with the CI system: a claim's nobody else has.
     pub fn label(&self, pool: &PoolName) -> Label {
         match self {

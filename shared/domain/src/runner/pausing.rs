@@ -70,14 +70,18 @@ pub fn waits_for_ci(runner: &Runner, rules: &Rules) -> bool {
     runner.state == RunnerState::Idle && rules.dispatch == Dispatch::Hook
 }
 
-/// The label under which it is to be registered with a CI system, if under any.
+/// The label under which it is to be registered with a CI system, if under any. Not while it has a job that the CI system gave it: another would come
+/// to a machine that nobody has cleaned.
 pub fn wanted_label(runner: &Runner, rules: &Rules) -> Option<Label> {
     match &runner.state {
         RunnerState::Idle if rules.dispatch == Dispatch::Hook => Some(runner.pool.label()),
         state @ (RunnerState::Created { .. }
         | RunnerState::Claimed { .. }
         | RunnerState::Running { .. }
-        | RunnerState::Releasing { .. }) => state.hold().map(|hold| hold.holder.label(&runner.pool)),
+        | RunnerState::Releasing { .. }) => {
+            let hold = state.hold().filter(|hold| !hold.holder.is_one_job());
+            hold.map(|hold| hold.holder.label(&runner.pool))
+        }
         RunnerState::Idle
         | RunnerState::Resetting { .. }
         | RunnerState::Quarantined { .. }

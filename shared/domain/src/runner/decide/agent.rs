@@ -148,6 +148,9 @@ impl Step<'_> {
 
     pub(super) fn registration_issued(&self, registration: &Registration, next: &HandedOut) -> Decision {
         match &self.runner.state {
+            RunnerState::Running { hold, .. } if hold.holder.is_one_job() => {
+                Decision::Refuse(Refusal::NotNow)
+            }
             RunnerState::Created { hold: Some(_), .. }
             | RunnerState::Claimed { .. }
             | RunnerState::Running { .. } => self.issued(registration, next),
