@@ -44,10 +44,30 @@ impl Workshop {
         Self::open_on(ledger, queue, more, machines).await
     }
 
+    /// The same at another CI system, or elsewhere in it.
+    pub(crate) async fn open_at(
+        (system, scope): (CiSystem, &str),
+        more: Value,
+        machines: &[&str],
+    ) -> Result<Self> {
+        let (ledger, queue) = (Arc::new(MemoryLedger::default()), Arc::new(InProcessQueue::default()));
+        Self::made_of(ledger, queue, (system, scope), more, machines).await
+    }
+
     /// The same on another ledger and queue.
     pub(crate) async fn open_on(
         ledger: Arc<dyn Ledger>,
         queue: Arc<dyn Queue>,
+        more: Value,
+        machines: &[&str],
+    ) -> Result<Self> {
+        Self::made_of(ledger, queue, (CiSystem::GitLab, "instance"), more, machines).await
+    }
+
+    async fn made_of(
+        ledger: Arc<dyn Ledger>,
+        queue: Arc<dyn Queue>,
+        (system, scope): (CiSystem, &str),
         more: Value,
         machines: &[&str],
     ) -> Result<Self> {
@@ -60,9 +80,9 @@ impl Workshop {
         }
         let world = World::on(ledger, queue, settings.clone()).await?;
         let ci = Arc::new(TestCi::default());
-        let systems = CiSystems::default().with(CiSystem::GitLab, Arc::clone(&ci) as _);
+        let systems = CiSystems::default().with(system, Arc::clone(&ci) as _);
         let control = Arc::new(Control::new(Parts { ci: systems, ..world.parts() }));
-        settings["ci"] = json!({"system": "gitlab", "scope": "instance"});
+        settings["ci"] = json!({"system": system.name(), "scope": scope});
         let settings: PoolSettings = serde_json::from_value(settings)?;
         let rules = settings.rules(Spec { cpu: 2, memory_mb: 2_048 })?;
         control.define_pools(&BTreeMap::from([(pool()?, rules)])).await?;
@@ -106,10 +126,20 @@ impl Workshop {
     }
 
     pub(crate) async fn create(&self, machine: &str, job: &str) -> Result<CheckpointView, Refused> {
+        self.create_in(machine, job, None).await
+    }
+
+    /// The same where the hook says of which project its job is.
+    pub(crate) async fn create_in(
+        &self,
+        machine: &str,
+        job: &str,
+        project: Option<&str>,
+    ) -> Result<CheckpointView, Refused> {
         let request = CreateCheckpoint {
             runner_id: None,
             job_id: job.parse()?,
-            project: None,
+            project: project.map(str::to_owned),
             attempt: None,
             caller: None,
         };

@@ -64,6 +64,13 @@ impl CiBinding {
 }
 
 impl CiBinding {
+    /// The repository that alone is its scope.
+    pub fn repository(&self) -> Option<&str> {
+        let is_one = self.system == CiSystem::GitHub
+            && self.scope.split_once('/').is_some_and(|(owner, _)| owner != "enterprises");
+        is_one.then_some(self.scope.as_str())
+    }
+
     pub(crate) fn check(&self) -> Result<(), RuleError> {
         let wrong = |field, problem: &str| Err(RuleError { field, problem: problem.to_owned() });
         let parts: Vec<&str> = self.scope.split('/').collect();
