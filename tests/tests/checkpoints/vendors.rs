@@ -1,14 +1,87 @@
-//! In what CI systems differ: what a job is asked for by.
+//! In what CI systems differ: a build of Jenkins' outlives its use of a machine and what a job is asked for by.
 
-use crate::workshop::Workshop;
+use crate::workshop::{Workshop, in_ci};
 use anyhow::{Context, Result, ensure};
 use motorpool_control::RefusedKind;
-use motorpool_domain::ci::CiSystem;
+use motorpool_domain::checkpoint::{FinalizeSource, JobOutcome};
+use motorpool_domain::ci::{CiSystem, JobStatus};
 use serde_json::json;
 
 const MAC: &str = "mac-1";
 /// A pipeline, as its builds name it.
 const PIPELINE: Option<&str> = Some("team/app");
+
+async fn at_jenkins() -> Result<Workshop> {
+    Workshop::open_at((CiSystem::Jenkins, "instance"), json!({}), &[MAC]).await
+}
+
+#[tokio::test]
+async fn a_build_that_goes_on_elsewhere_does_not_hold_the_machine_that_it_has_left() -> Result<()> {
+    let shop = at_jenkins().await?;
+    shop.ci.job("1", JobStatus::Running);
+    let name = shop.create_in(MAC, "1", PIPELINE).await?.name;
+    // The hook's own step is still on the node.
+    shop.ci.busy(&in_ci(MAC), true);
+    shop.finalize(MAC, &name, "success").await?;
+    for _ in 0..3 {
+        shop.works(MAC).await?;
+        ensure!(shop.state(MAC).await? == "releasing", "the build is still on it");
+        shop.turn(20);
+        shop.refresh().await?;
+    }
+    // It goes on for an hour with a deployment, or waits for a person.
+    shop.ci.busy(&in_ci(MAC), false);
+    shop.turn(20);
+    shop.refresh().await?;
+    shop.works(MAC).await?;
+    ensure!(shop.state(MAC).await? == "idle", "{:?}", shop.runner(MAC).await?);
+    ensure!(shop.checkpoint(&name).await?.state.as_str() == "deleted" && !shop.ci.is_paused(&in_ci(MAC)));
+    Ok(())
+}
+
+/// One machine, and a pipeline that uses it twice: nobody waits for himself.
+#[tokio::test]
+async fn a_build_comes_back_to_the_machine_that_it_had_and_finds_it_clean() -> Result<()> {
+    let shop = at_jenkins().await?;
+    shop.ci.job("1", JobStatus::Running);
+    let first = shop.create_in(MAC, "1", PIPELINE).await?.name;
+    shop.finalize(MAC, &first, "failure").await?;
+    let refused = shop.create_in(MAC, "1", PIPELINE).await.err().context("it is not clean yet")?;
+    ensure!(refused.kind == RefusedKind::Conflict, "{refused:?}");
+    shop.works(MAC).await?;
+    ensure!(shop.checkpoint(&first).await?.state.as_str() == "reset");
+    shop.turn(6);
+    let second = shop.create_in(MAC, "1", PIPELINE).await?.name;
+    ensure!(second != first && shop.runner(MAC).await?.epoch.0 == 3, "in another life of the machine");
+
+    // The poller hears that the build runs, and that is no end of its second part.
+    shop.turn(300);
+    shop.refresh().await?;
+    ensure!(shop.state(MAC).await? == "running" && shop.checkpoint(&second).await?.finalized.is_none());
+    // Its hook never speaks. The build's end is its end.
+    shop.ci.job("1", JobStatus::Canceled);
+    shop.turn(30);
+    shop.refresh().await?;
+    shop.works(MAC).await?;
+    let ended = shop.checkpoint(&second).await?;
+    let finalized = ended.finalized.context("the poller did")?;
+    ensure!((finalized.source, finalized.status) == (FinalizeSource::Poller, JobOutcome::Canceled));
+    ensure!(ended.state.as_str() == "reset" && shop.state(MAC).await? == "idle", "{ended:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_build_that_failed_in_the_end_overrides_what_its_hook_said() -> Result<()> {
+    let shop = at_jenkins().await?;
+    let name = shop.create_in(MAC, "1", PIPELINE).await?.name;
+    shop.ci.job("1", JobStatus::Failure);
+    shop.finalize(MAC, &name, "success").await?;
+    shop.works(MAC).await?;
+    let ended = shop.checkpoint(&name).await?;
+    ensure!(ended.finalized.map(|it| it.status) == Some(JobOutcome::Failure), "{ended:?}");
+    ensure!(ended.state.as_str() == "reset" && shop.state(MAC).await? == "idle", "{ended:?}");
+    Ok(())
+}
 
 /// Where nobody could ever see that a job is over, its hook is told at once, and the machine is not held for it.
 #[tokio::test]

@@ -5,7 +5,9 @@ use crate::control::Control;
 use crate::error::{Refused, chain};
 use crate::ports::ci::{CiError, CiJob, Paused};
 use crate::runner::Applied;
-use motorpool_domain::checkpoint::{Checkpoint, FinalizeSource, JobOutcome, is_time_over};
+use motorpool_domain::checkpoint::{
+    Checkpoint, FinalizeSource, JobOutcome, has_left_its_machine, is_time_over,
+};
 use motorpool_domain::ci::{CiBinding, JobStatus};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
@@ -88,7 +90,7 @@ impl Control {
         }
     }
 
-    /// Whether the runner's job has ended, as far as its CI system can say. A checkpoint whose time is over is not waited for.
+    /// Whether the runner's job has left the machine, as far as its CI system can say. A checkpoint whose time is over is not waited for.
     async fn is_over_in_ci(
         &self,
         pool: &Pool,
@@ -108,15 +110,13 @@ impl Control {
             Some(checkpoint) => checkpoint,
             None => return Ok(true),
         };
-        let Some(status) = self.status_in_ci(binding, runner, &checkpoint).await? else { return Ok(false) };
-        match outcome(status) {
-            Some(outcome) => {
-                let source = FinalizeSource::Poller;
-                self.finalize(&checkpoint.name, outcome, source, &Actor::Control, now).await?;
-                Ok(true)
-            }
-            None => Ok(status == JobStatus::Unknown),
+        let status = self.status_in_ci(binding, runner, &checkpoint).await?;
+        if let Some(outcome) = status.and_then(outcome) {
+            let source = FinalizeSource::Poller;
+            self.finalize(&checkpoint.name, outcome, source, &Actor::Control, now).await?;
+            return Ok(true);
         }
+        Ok(has_left_its_machine(&checkpoint, binding.system, status))
     }
 
     /// The poller: finalizes a checkpoint whose job has ended without anybody saying so. Says whether it did.

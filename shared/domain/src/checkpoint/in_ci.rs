@@ -1,7 +1,7 @@
-//! A checkpoint's job as its CI system has it: whether the system can be asked about it at all.
+//! A checkpoint's job as its CI system has it: whether the system can be asked about it at all, and whether it has left its machine.
 
-use super::Job;
-use crate::ci::{CiBinding, CiSystem};
+use super::{Checkpoint, Job};
+use crate::ci::{CiBinding, CiSystem, JobStatus};
 use crate::pool::{Dispatch, Rules};
 use std::fmt;
 
@@ -55,6 +55,16 @@ pub fn cannot_be_asked_for(job: &Job, rules: &Rules) -> Option<CannotAsk> {
     }
 }
 
+/// Whether the job has left its machine, once `system` has acknowledged the pause and says that the runner is idle. `status` is what it says of the job
+/// after that; nothing where it does not say. A job that outlives its runner goes on elsewhere, perhaps for hours, perhaps waiting for this very machine:
+/// who said that it is over meant its part here.
+pub fn has_left_its_machine(checkpoint: &Checkpoint, system: CiSystem, status: Option<JobStatus>) -> bool {
+    match status {
+        Some(JobStatus::Success | JobStatus::Failure | JobStatus::Canceled | JobStatus::Unknown) => true,
+        Some(JobStatus::Running) | None => system.job_outlives_its_runner() && checkpoint.finalized.is_some(),
+    }
+}
+
 fn needs_project(binding: &CiBinding) -> bool {
     match binding.system {
         CiSystem::GitHub => binding.repository().is_none(),
@@ -80,9 +90,14 @@ fn is_of_its_form(project: &str, system: CiSystem) -> bool {
 mod tests {
     use super::CannotAsk::{ProjectMalformed, ProjectMissing};
     use super::*;
-    use crate::ids::JobId;
-    use crate::pool::BackendKind;
+    use crate::checkpoint::{FinalizeSource, Finalized, JobOutcome};
+    use crate::ids::{CheckpointName, JobId};
+    use crate::pool::{BackendKind, CheckpointRules};
+    use crate::runner::Runner;
     use crate::samples;
+    use crate::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000_000);
 
     fn asked(dispatch: Dispatch, ci: Option<(CiSystem, &str)>, project: Option<&str>) -> Option<CannotAsk> {
         let binding = |(system, scope): (CiSystem, &str)| CiBinding {
@@ -128,6 +143,32 @@ mod tests {
         ] {
             let found = asked(Dispatch::Hook, Some((system, scope)), project);
             assert_eq!(found, expected, "{system:?} {scope} {project:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_job_that_outlives_its_runner_may_run_on_and_only_if_its_part_is_said_to_be_over() {
+        use CiSystem::{GitHub, GitLab, Jenkins};
+        let runner = Runner::intent(samples::new_runner("mac-01", NOW), NOW);
+        let job = Job { id: JobId::parse("42").unwrap(), project: None, attempt: None, caller: None };
+        let name = CheckpointName::of(&job.id, NOW, 1);
+        let open = Checkpoint::open(name, &runner, job, &CheckpointRules::default(), NOW);
+        let finalized = Finalized { status: JobOutcome::Success, source: FinalizeSource::Hook, at: NOW };
+        let said = Checkpoint { finalized: Some(finalized), ..open.clone() };
+        for (system, status, while_open, once_said) in [
+            (GitHub, Some(JobStatus::Running), false, false),
+            (GitLab, Some(JobStatus::Running), false, false),
+            (Jenkins, Some(JobStatus::Running), false, true),
+            (GitHub, None, false, false),
+            (GitLab, None, false, false),
+            (Jenkins, None, false, true),
+            (GitLab, Some(JobStatus::Unknown), true, true),
+            (GitLab, Some(JobStatus::Canceled), true, true),
+            (Jenkins, Some(JobStatus::Success), true, true),
+            (Jenkins, Some(JobStatus::Failure), true, true),
+        ] {
+            let left = [&open, &said].map(|checkpoint| has_left_its_machine(checkpoint, system, status));
+            assert_eq!(left, [while_open, once_said], "{system:?} {status:?}");
         }
     }
 

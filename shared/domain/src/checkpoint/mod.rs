@@ -11,7 +11,7 @@ mod record;
 pub use completed::{CompletedJob, github_outcome, gitlab_outcome};
 pub use create::{Creating, NotCreated, creating};
 pub use finalize::{Finalizing, abandoned, finalizing, forgotten, is_time_over};
-pub use in_ci::{CannotAsk, cannot_be_asked_for};
+pub use in_ci::{CannotAsk, cannot_be_asked_for, has_left_its_machine};
 pub use noticed::{clean_step, ended, next_look};
 pub use record::{CHECKPOINT, active_checkpoints, checkpoints_of_job};
 

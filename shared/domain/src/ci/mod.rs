@@ -37,6 +37,15 @@ impl CiSystem {
             Self::Jenkins => false,
         }
     }
+
+    /// Whether what it calls a job may go on after it has left its runner: a build of Jenkins' uses one node after the other, and none while it waits for
+    /// a person. A runner of its that is paused and idle has no part of the build any more.
+    pub fn job_outlives_its_runner(self) -> bool {
+        match self {
+            Self::Jenkins => true,
+            Self::GitHub | Self::GitLab => false,
+        }
+    }
 }
 
 /// Where a pool's runners register, and as what.
@@ -190,6 +199,13 @@ mod tests {
     fn only_jenkins_has_its_runners_configured_there() {
         for system in CiSystem::ALL {
             assert_eq!(system.registers(), system != CiSystem::Jenkins);
+        }
+    }
+
+    #[test]
+    fn only_a_build_of_jenkins_goes_on_elsewhere() {
+        for system in CiSystem::ALL {
+            assert_eq!(system.job_outlives_its_runner(), system == CiSystem::Jenkins);
         }
     }
 
