@@ -92,3 +92,24 @@ async fn a_job_that_its_ci_system_cannot_be_asked_about_is_refused_and_says_whic
         create(&site, json!({"job_id": "1"})).await.refused(409, Conflict);
     }
 }
+
+#[tokio::test]
+async fn a_token_at_gitlab_needs_the_number_that_its_runner_is_paused_by() {
+    let site = machine_at(json!({"system": "gitlab", "scope": "groups/7"})).await;
+    let mut machine = json!({"runner_id": "mac-02", "pool": "macs", "credential": "token"});
+    let error = site.as_admin("POST", "/api/v1/runners", &machine).await.refused(400, InvalidRequest);
+    assert!(
+        error.message.contains("ci_runner is missing") && error.hint.contains("--ci-runner"),
+        "{error:?}"
+    );
+    machine["ci_runner"] = json!("42");
+    site.as_admin("POST", "/api/v1/runners", &machine).await.json(201);
+    let path = "/api/v1/runners/mac-02";
+    let error = site.as_admin("PATCH", path, &json!({"ci_runner": null})).await.refused(400, InvalidRequest);
+    assert!(error.message.contains("ci_runner is missing"), "{error:?}");
+    let seen = site.as_admin("PATCH", path, &json!({"ci_runner": "43", "reset_cmd": "true"})).await.json(200);
+    assert_eq!(seen["ci_runner"], "43", "{seen}");
+    // A machine with an agent is registered by that, and need not have one.
+    site.as_admin("PATCH", "/api/v1/runners/mac-01", &json!({"ci_runner": "44"})).await.json(200);
+    site.as_admin("PATCH", "/api/v1/runners/mac-01", &json!({"ci_runner": null})).await.json(200);
+}

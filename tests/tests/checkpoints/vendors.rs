@@ -1,11 +1,16 @@
-//! In what CI systems differ: a build of Jenkins' outlives its use of a machine and what a job is asked for by.
+//! In what CI systems differ: a build of Jenkins' outlives its use of a machine, what a job is asked for by, and who can be paused.
 
 use crate::workshop::{Workshop, in_ci};
 use anyhow::{Context, Result, ensure};
-use motorpool_control::RefusedKind;
+use motorpool_control::{Caller, RefusedKind};
+use motorpool_domain::RunnerId;
 use motorpool_domain::checkpoint::{FinalizeSource, JobOutcome};
 use motorpool_domain::ci::{CiSystem, JobStatus};
+use motorpool_tests::harness::world::POOL;
+use motorpool_wire::api::RegisterRunnerRequest;
+use motorpool_wire::registry::UpdateRunnerRequest;
 use serde_json::json;
+use std::time::Duration;
 
 const MAC: &str = "mac-1";
 /// A pipeline, as its builds name it.
@@ -106,5 +111,73 @@ async fn a_job_that_its_ci_system_cannot_be_asked_about_is_refused_and_not_waite
         shop.create_in(MAC, "1", taken).await.with_context(|| what.clone())?;
         ensure!(shop.state(MAC).await? == "running", "{what}");
     }
+    Ok(())
+}
+
+/// Nobody could be paused before such a machine is cleaned.
+#[tokio::test]
+async fn inv_30_a_runner_that_nobody_registers_for_us_must_have_a_name_at_gitlab() -> Result<()> {
+    let shop = Workshop::open(json!({"clean": "keep"}), &[]).await?;
+    let unnamed = json!({"runner_id": MAC, "pool": POOL, "credential": "token"});
+    let register =
+        async |request: RegisterRunnerRequest| shop.control.register_runner(&Caller::Operator, request).await;
+    let refused = register(serde_json::from_value(unnamed.clone())?).await.err().context("it has no name")?;
+    ensure!(
+        refused.kind == RefusedKind::InvalidRequest && refused.message.contains("ci_runner"),
+        "{refused:?}"
+    );
+    let mut named = unnamed.clone();
+    named["ci_runner"] = json!(in_ci(MAC));
+    register(serde_json::from_value(named)?).await?;
+    let id = RunnerId::parse(MAC)?;
+    let update = async |request: UpdateRunnerRequest| {
+        shop.control.update_runner(&Caller::Operator, &id, &request).await
+    };
+    let refused = update(serde_json::from_value(json!({"ci_runner": null}))?).await.err();
+    let refused = refused.context("it would have none")?;
+    ensure!(
+        refused.kind == RefusedKind::InvalidRequest && refused.message.contains("ci_runner"),
+        "{refused:?}"
+    );
+    update(serde_json::from_value(json!({"ci_runner": "43", "reset_cmd": "reset"}))?).await?;
+    ensure!(shop.runner(MAC).await?.ci_runner.as_deref() == Some("43"));
+
+    // One with an agent of ours may have none: its agent registers it.
+    let agents = json!({"runner_id": "mac-2", "pool": POOL, "ci_runner": "44"});
+    register(serde_json::from_value(agents)?).await?;
+    let cleared = serde_json::from_value(json!({"ci_runner": null}))?;
+    shop.control.update_runner(&Caller::Operator, &RunnerId::parse("mac-2")?, &cleared).await?;
+    for (system, scope) in [(CiSystem::Jenkins, "instance"), (CiSystem::GitHub, "my-org")] {
+        let other = Workshop::open_at((system, scope), json!({"clean": "keep"}), &[]).await?;
+        let request = serde_json::from_value(unnamed.clone())?;
+        other.control.register_runner(&Caller::Operator, request).await?;
+    }
+    Ok(())
+}
+
+/// One that was registered before its pool was GitLab's: a pause that nobody was asked for is none.
+#[tokio::test]
+async fn inv_30_a_runner_without_a_name_is_not_cleaned_until_an_operator_gives_it_one() -> Result<()> {
+    let shop = Workshop::open_at((CiSystem::GitHub, "my-org"), json!({"clean": "keep"}), &[]).await?;
+    let request = serde_json::from_value(json!({"runner_id": MAC, "pool": POOL, "credential": "token"}))?;
+    shop.control.register_runner(&Caller::Operator, request).await?;
+    let shop = shop.moved_to((CiSystem::GitLab, "groups/7")).await?;
+    let attended = async || -> Result<()> {
+        while shop.control.attend_to_notices(Duration::ZERO).await? > 0 {}
+        Ok(())
+    };
+    for _ in 0..3 {
+        attended().await?;
+        shop.turn(20);
+        shop.refresh().await?;
+        ensure!(shop.state(MAC).await? == "resetting", "{:?}", shop.runner(MAC).await?);
+    }
+    let id = RunnerId::parse(MAC)?;
+    let shown = shop.control.view_runner(&Caller::Operator, &id).await?;
+    ensure!(shown.why.is_some_and(|why| why.contains("--ci-runner")));
+    let named = serde_json::from_value(json!({"ci_runner": in_ci(MAC)}))?;
+    shop.control.update_runner(&Caller::Operator, &id, &named).await?;
+    attended().await?;
+    ensure!(shop.state(MAC).await? == "idle", "{:?}", shop.runner(MAC).await?);
     Ok(())
 }

@@ -6,7 +6,7 @@ use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
 use motorpool_control::{Caller, Control, Parts, Refused};
 use motorpool_domain::checkpoint::Checkpoint;
-use motorpool_domain::ci::CiSystem;
+use motorpool_domain::ci::{CiBinding, CiSystem};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
@@ -92,6 +92,16 @@ impl Workshop {
             workshop.join(machine).await?;
         }
         Ok(workshop)
+    }
+
+    /// The same with its pool at another CI system from now on.
+    pub(crate) async fn moved_to(mut self, (system, scope): (CiSystem, &str)) -> Result<Self> {
+        let systems = CiSystems::default().with(system, Arc::clone(&self.ci) as _);
+        self.control = Arc::new(Control::new(Parts { ci: systems, ..self.world.parts() }));
+        let mut rules = self.world.store.pool(&pool()?).await?.context("its pool")?.pool.rules;
+        rules.ci = rules.ci.map(|binding| CiBinding { system, scope: scope.to_owned(), ..binding });
+        self.control.define_pools(&BTreeMap::from([(pool()?, rules)])).await?;
+        Ok(self)
     }
 
     async fn join(&mut self, machine: &str) -> Result<()> {

@@ -11,7 +11,8 @@ use motorpool_domain::checkpoint::{
 use motorpool_domain::ci::{CiBinding, JobStatus};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::runner::{
-    Runner, RunnerEvent, awaits_pause, is_open_in_ci, is_to_be_paused, is_to_be_unpaused, known_in_ci,
+    Runner, RunnerEvent, ToPause, awaits_pause, is_open_in_ci, is_to_be_paused, is_to_be_unpaused,
+    known_in_ci, to_pause,
 };
 use motorpool_domain::{Actor, Timestamp};
 
@@ -27,10 +28,13 @@ impl Control {
             return Ok(runner);
         };
         let ci = self.ci_system(binding.system)?;
-        let paused = match known_in_ci(&runner, binding) {
-            Some(known) => brings_no_more(&runner, ci.pause(&binding.scope, &known).await),
-            // It was never registered there, or is not any more.
-            None => Some(Job::Over),
+        let paused = match to_pause(&runner, binding) {
+            ToPause::Known(known) => brings_no_more(&runner, ci.pause(&binding.scope, &known).await),
+            ToPause::Nobody => Some(Job::Over),
+            ToPause::Unnamed => {
+                tracing::warn!(runner = %runner.id, pool = %pool.name, "a runner can't be paused in its CI system, since nobody said what it is called there (`motorpool runners set --ci-runner`); it is not cleaned before that");
+                None
+            }
         };
         let Some(job) = paused else { return Ok(runner) };
         // Nothing is done to it while a person must look, whatever its job does; else its job is asked for after the pause: whoever dispatched
