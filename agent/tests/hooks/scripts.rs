@@ -137,3 +137,47 @@ async fn githubs_hooks_open_a_checkpoint_and_end_it_after_the_job_and_not_before
     completed.arg("-e").arg(bench.script("github-job-completed.sh"));
     assert_eq!(completed.output().unwrap().status.code(), Some(0), "a job without one does not fail for it");
 }
+
+/// Its two scripts as Jenkins hands them to a shell, with the variables that the step around them sets.
+#[tokio::test]
+async fn refuse_13_jenkins_hook_hands_on_jenkins_values_as_they_are_and_tells_refusals_apart() {
+    let bench = Bench::up(Plan::run(STAYS)).await;
+    let hook =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/hooks/jenkins.groovy"));
+    let hook = hook.unwrap();
+    for usual in ["'AGENT=/usr/local/bin/motorpool-agent'", "'SOCKET=/run/motorpool/agent.sock'"] {
+        assert_eq!(hook.matches(usual).count(), 1, "it says once where the agent is");
+    }
+    let [_, create, _, finalize, _] = hook.split("'''").collect::<Vec<_>>()[..] else {
+        panic!("it has two scripts: {hook}")
+    };
+    let hostile = "a; touch bad $(touch bad) `touch bad` \" ' *";
+    let run = |script: &str, values: &[(&str, &str)]| {
+        let mut command = bench.shell();
+        command.args(["-e", "-c", script]).current_dir(bench.path("agent/work"));
+        command.env("AGENT", AGENT).env("SOCKET", bench.path("agent/socket/agent.sock"));
+        command.envs(values.iter().copied());
+        tokio::task::spawn_blocking(move || command.output().unwrap())
+    };
+    let of_build = |number| [("BUILD_NUMBER", number), ("JOB_NAME", hostile), ("NODE_NAME", hostile)];
+    let made = said(&run(create, &of_build("42")).await.unwrap());
+    assert_eq!(made, (Some(0), format!("0 {CHECKPOINT}\n"), String::new()));
+    assert_eq!(bench.asked(), [json!({"job_id": "42", "project": hostile, "caller": hostile})]);
+
+    // What the build sees of a machine that can take no job now, and of a call that is wrong.
+    bench.seen().hook_failures = vec![HookFailure::Status(StatusCode::CONFLICT)];
+    for (number, told) in [("43", "1 \n"), ("$(id)", "2 \n")] {
+        let (code, stdout, stderr) = said(&run(create, &of_build(number)).await.unwrap());
+        assert_eq!((code, stdout.as_str()), (Some(0), told), "{stderr}");
+        assert!(stderr.contains("error: "), "{stderr}");
+    }
+    for status in ["success", "failure", "canceled"] {
+        let values = [("CHECKPOINT", CHECKPOINT), ("STATUS", status)];
+        let (code, _, stderr) = said(&run(finalize, &values).await.unwrap());
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        let finalized = json!({"checkpoint_name": CHECKPOINT, "status": status, "source": "hook"});
+        assert_eq!(bench.asked().last(), Some(&finalized));
+    }
+    assert!(!bench.path("agent/work/bad").exists());
+    bench.is_not_fooled();
+}

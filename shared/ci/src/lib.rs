@@ -9,6 +9,7 @@ mod gitlab;
 mod health;
 mod jenkins;
 mod limits;
+mod segment;
 mod transport;
 
 pub use error::SetupError;

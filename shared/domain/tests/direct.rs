@@ -5,11 +5,12 @@
 mod samples;
 
 use motorpool_domain::Timestamp;
+use motorpool_domain::ci::{CiBinding, CiSystem, Registration};
 use motorpool_domain::pool::{Clean, Dispatch, Limits, Rules};
 use motorpool_domain::runner::{
     Credential, Decision, DueFor, Look, NextToken, Presence, Refusal, Runner, RunnerEvent, RunnerState,
-    StateName, advance_unattended, decide, due_for, is_silent_while_idle, look, needs_hands, next_look,
-    overdue,
+    StateName, ToPause, advance_unattended, awaits_name, decide, due_for, is_silent_while_idle, look,
+    must_be_named, needs_hands, next_look, overdue, to_pause,
 };
 use samples::{NOW, hold_of_job, hook_rules, in_state, on_its_way};
 
@@ -87,6 +88,48 @@ fn it_waits_for_its_ci_system_as_any_other() {
     assert_eq!(goes(runner.clone(), &keep), [StateName::Releasing]);
     let paused = Runner { paused_at: Some(NOW), ..runner };
     assert_eq!(goes(paused, &keep), [StateName::Releasing, StateName::Resetting, StateName::Idle]);
+}
+
+/// In a pool of this CI system.
+fn rules_of(system: CiSystem) -> Rules {
+    let mut rules = hook_rules(Clean::Keep);
+    rules.ci = rules.ci.map(|binding| CiBinding { system, ..binding });
+    rules
+}
+
+/// A pause that nobody was asked for counts as one only where nobody need be.
+#[test]
+fn inv_30_a_runner_that_its_ci_system_has_no_name_for_is_over_only_if_its_agent_alone_registers_it() {
+    use ToPause::{Known, Nobody, Unnamed};
+    let known = |name: &str| Known(name.to_owned());
+    let runner = in_state(StateName::Releasing, true);
+    let id = runner.id.as_str();
+    for (system, agents, with_token) in [
+        (CiSystem::GitLab, Nobody, Unnamed),
+        (CiSystem::GitHub, Nobody, Nobody),
+        (CiSystem::Jenkins, known(id), known(id)),
+    ] {
+        let rules = rules_of(system);
+        let binding = rules.ci.as_ref().unwrap();
+        let own = fixed(runner.clone());
+        assert_eq!(to_pause(&runner, binding), agents, "{system:?}");
+        assert_eq!(to_pause(&own, binding), with_token, "{system:?}");
+        assert_eq!(must_be_named(&rules), with_token == Unnamed, "{system:?}");
+        assert_eq!(awaits_name(&own, &rules), with_token == Unnamed, "{system:?}");
+        assert!(!awaits_name(&runner, &rules), "{system:?}");
+        let paused = Runner { paused_at: Some(NOW), ..own.clone() };
+        assert!(!awaits_name(&paused, &rules), "{system:?}");
+        let named = Runner { ci_runner: Some("42".to_owned()), ..own };
+        assert_eq!(to_pause(&named, binding), known("42"), "{system:?}");
+        assert!(!awaits_name(&named, &rules), "{system:?}");
+    }
+    let gitlab = rules_of(CiSystem::GitLab);
+    let (scope, name) = ("instance".to_owned(), "mp-x".to_owned());
+    let made = Registration { system: CiSystem::GitLab, scope, name, id: "7".to_owned() };
+    let registered = Runner { registration: Some(made), ..runner };
+    assert_eq!(to_pause(&registered, gitlab.ci.as_ref().unwrap()), known("7"));
+    assert!(!must_be_named(&rules(Clean::Keep)), "nobody is paused where no CI system is bound");
+    assert!(!must_be_named(&Rules { dispatch: Dispatch::Claim, ..gitlab }), "nor for a claim");
 }
 
 #[test]

@@ -338,7 +338,8 @@ pub struct RegisterRunnerRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Command>)]
     pub readiness_cmd: Option<String>,
-    /// What its CI system knows it by, if it was registered there by hand: GitLab's number, GitHub's or Jenkins' name.
+    /// What its CI system knows it by, if it was registered there by hand: GitLab's number, GitHub's or Jenkins' name. With
+    /// the credential `token`, a pool of GitLab's needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Name>)]
     pub ci_runner: Option<String>,

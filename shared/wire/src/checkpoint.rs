@@ -19,7 +19,8 @@ pub struct CreateCheckpoint {
     pub runner_id: Option<RunnerId>,
     #[schema(value_type = schema::JobId)]
     pub job_id: JobId,
-    /// Where the CI system has the job, if its id alone does not say: GitLab's project, GitHub's `owner/repository`.
+    /// Where the CI system has the job, if its id alone does not say: GitLab's project, by its number or its path; GitHub's `owner/repository`; the full name
+    /// of Jenkins' job. A pool whose CI system can't be asked about the job without it refuses a job that lacks it.
     #[schema(value_type = Option<schema::Name>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,

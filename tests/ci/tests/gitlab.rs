@@ -44,7 +44,9 @@ async fn every_request_fits_gitlabs_description() {
         runner: Some("8".to_owned()),
         since: Timestamp::from_millis(0),
     };
-    assert_eq!(client.job_status(&job(Some("7"))).await.expect("a job"), JobStatus::Success);
+    for project in ["7", "group/sub-group/app"] {
+        assert_eq!(client.job_status(&job(Some(project))).await.expect(project), JobStatus::Success);
+    }
     assert_eq!(client.job_status(&job(None)).await.expect("a job"), JobStatus::Running);
 }
 
@@ -92,6 +94,7 @@ async fn a_request_that_does_not_fit_is_rejected() {
         "runners/8/jobs?status=busy",
         "runners/8/jobs?order_by=name",
         "projects/7/jobs/last",
+        "projects/app/jobs/88",
     ] {
         let answered = ask("GET", format!("{}/api/v4/{path}", server(API)), &token, None).await;
         assert!((400..=422).contains(&answered.status), "{path}: {} {}", answered.status, answered.said);

@@ -163,8 +163,8 @@ const OTHERWISE: [(&str, Option<&str>, &str, &str); 13] = [
     (
         "GET /api/v4/projects/{id}/jobs/{job_id}",
         Some("path id: string or integer, required"),
-        NUMBER,
-        "a hook knows its project's number",
+        "path id: string, required",
+        "a hook knows its project's number and its path, and in a path a number is a text",
     ),
     ("DELETE /api/v4/runners/{id}", None, "204", "the source answers so, without the runner"),
 ];

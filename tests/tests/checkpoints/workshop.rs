@@ -6,7 +6,7 @@ use motorpool_control::ports::ledger::Ledger;
 use motorpool_control::ports::queue::Queue;
 use motorpool_control::{Caller, Control, Parts, Refused};
 use motorpool_domain::checkpoint::Checkpoint;
-use motorpool_domain::ci::CiSystem;
+use motorpool_domain::ci::{CiBinding, CiSystem};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::spec::Spec;
@@ -44,10 +44,30 @@ impl Workshop {
         Self::open_on(ledger, queue, more, machines).await
     }
 
+    /// The same at another CI system, or elsewhere in it.
+    pub(crate) async fn open_at(
+        (system, scope): (CiSystem, &str),
+        more: Value,
+        machines: &[&str],
+    ) -> Result<Self> {
+        let (ledger, queue) = (Arc::new(MemoryLedger::default()), Arc::new(InProcessQueue::default()));
+        Self::made_of(ledger, queue, (system, scope), more, machines).await
+    }
+
     /// The same on another ledger and queue.
     pub(crate) async fn open_on(
         ledger: Arc<dyn Ledger>,
         queue: Arc<dyn Queue>,
+        more: Value,
+        machines: &[&str],
+    ) -> Result<Self> {
+        Self::made_of(ledger, queue, (CiSystem::GitLab, "instance"), more, machines).await
+    }
+
+    async fn made_of(
+        ledger: Arc<dyn Ledger>,
+        queue: Arc<dyn Queue>,
+        (system, scope): (CiSystem, &str),
         more: Value,
         machines: &[&str],
     ) -> Result<Self> {
@@ -60,9 +80,9 @@ impl Workshop {
         }
         let world = World::on(ledger, queue, settings.clone()).await?;
         let ci = Arc::new(TestCi::default());
-        let systems = CiSystems::default().with(CiSystem::GitLab, Arc::clone(&ci) as _);
+        let systems = CiSystems::default().with(system, Arc::clone(&ci) as _);
         let control = Arc::new(Control::new(Parts { ci: systems, ..world.parts() }));
-        settings["ci"] = json!({"system": "gitlab", "scope": "instance"});
+        settings["ci"] = json!({"system": system.name(), "scope": scope});
         let settings: PoolSettings = serde_json::from_value(settings)?;
         let rules = settings.rules(Spec { cpu: 2, memory_mb: 2_048 })?;
         control.define_pools(&BTreeMap::from([(pool()?, rules)])).await?;
@@ -72,6 +92,16 @@ impl Workshop {
             workshop.join(machine).await?;
         }
         Ok(workshop)
+    }
+
+    /// The same with its pool at another CI system from now on.
+    pub(crate) async fn moved_to(mut self, (system, scope): (CiSystem, &str)) -> Result<Self> {
+        let systems = CiSystems::default().with(system, Arc::clone(&self.ci) as _);
+        self.control = Arc::new(Control::new(Parts { ci: systems, ..self.world.parts() }));
+        let mut rules = self.world.store.pool(&pool()?).await?.context("its pool")?.pool.rules;
+        rules.ci = rules.ci.map(|binding| CiBinding { system, scope: scope.to_owned(), ..binding });
+        self.control.define_pools(&BTreeMap::from([(pool()?, rules)])).await?;
+        Ok(self)
     }
 
     async fn join(&mut self, machine: &str) -> Result<()> {
@@ -106,10 +136,20 @@ impl Workshop {
     }
 
     pub(crate) async fn create(&self, machine: &str, job: &str) -> Result<CheckpointView, Refused> {
+        self.create_in(machine, job, None).await
+    }
+
+    /// The same where the hook says of which project its job is.
+    pub(crate) async fn create_in(
+        &self,
+        machine: &str,
+        job: &str,
+        project: Option<&str>,
+    ) -> Result<CheckpointView, Refused> {
         let request = CreateCheckpoint {
             runner_id: None,
             job_id: job.parse()?,
-            project: None,
+            project: project.map(str::to_owned),
             attempt: None,
             caller: None,
             key: None,

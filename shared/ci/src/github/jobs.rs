@@ -18,8 +18,8 @@ const MOST_PAGES: usize = 50;
 
 impl GitHub {
     pub(super) async fn status_of(&self, job: &CiJob) -> Result<JobStatus, CallError> {
-        let CiJob { scope: _, project, id, attempt, runner, since } = job;
-        let repository = repository(project.as_deref())?;
+        let CiJob { scope, project, id, attempt, runner, since } = job;
+        let repository = repository(project.as_deref().unwrap_or(scope))?;
         let run: u64 = id.parse().map_err(|_| {
             CallError::Refused(format!("{id:?} is no workflow run of GitHub's: its ids are numbers"))
         })?;
@@ -111,15 +111,13 @@ fn instant(text: &str) -> Option<Timestamp> {
     Some(Timestamp::from_millis(u64::try_from(at.as_millisecond()).ok()?))
 }
 
-fn repository(project: Option<&str>) -> Result<Scope, CallError> {
-    match project.map(Scope::parse) {
-        Some(Ok(repository @ Scope::Repository { .. })) => Ok(repository),
-        Some(Ok(Scope::Organisation(_) | Scope::Enterprise(_)) | Err(_)) | None => {
-            let named = project.unwrap_or_default();
-            Err(CallError::Refused(format!(
-                "{named:?} is no repository of GitHub's: write \"owner/repository\""
-            )))
-        }
+/// The job's own, or else the pool's scope, which may be one.
+fn repository(named: &str) -> Result<Scope, CallError> {
+    match Scope::parse(named) {
+        Ok(repository @ Scope::Repository { .. }) => Ok(repository),
+        Ok(Scope::Organisation(_) | Scope::Enterprise(_)) | Err(_) => Err(CallError::Refused(format!(
+            "{named:?} is no repository of GitHub's: write \"owner/repository\""
+        ))),
     }
 }
 

@@ -1,8 +1,7 @@
 //! Where Jenkins has a node and a job. Names are encoded, so that none reaches another path.
 
-use std::fmt::Write;
-
 use crate::error::CallError;
+use crate::segment::encoded;
 
 pub(crate) fn node(name: &str) -> Result<String, CallError> {
     let name = encoded(name).ok_or_else(|| {
@@ -20,27 +19,6 @@ pub(crate) fn job(full_name: &str) -> Result<String, CallError> {
         let rule = "write its full name, such as folder/job, as JOB_NAME has it";
         CallError::Refused(format!("{full_name:?} is no job of Jenkins': {rule}"))
     })
-}
-
-/// One segment of a path. What would be none, or a step elsewhere, is refused.
-fn encoded(name: &str) -> Option<String> {
-    if name.is_empty()
-        || name == "."
-        || name == ".."
-        || name.contains(['/', '\\'])
-        || name.contains(char::is_control)
-    {
-        return None;
-    }
-    let mut text = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            write!(text, "%{byte:02X}").ok()?;
-        }
-    }
-    Some(text)
 }
 
 #[cfg(test)]

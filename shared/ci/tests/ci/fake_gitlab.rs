@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) jobs: BTreeMap<u64, (u64, u64, String)>,
     /// Those that it shows.
     pub(crate) projects: BTreeSet<u64>,
+    /// The paths of projects, as one segment.
+    pub(crate) paths: BTreeMap<String, u64>,
     made: u64,
     tricks: VecDeque<(String, Reply)>,
     /// The next runner is made, and nobody hears of it.
@@ -144,7 +146,8 @@ impl State {
         };
         match parts[..] {
             ["projects", project, "jobs", id] => {
-                let (project, id): (u64, u64) = (project.parse().unwrap(), id.parse().unwrap());
+                let project = self.paths.get(project).copied().or_else(|| project.parse().ok());
+                let (project, id): (u64, u64) = (project.unwrap_or_default(), id.parse().unwrap());
                 match self.jobs.get(&id) {
                     _ if !self.projects.contains(&project) => said(404, "404 Project Not Found"),
                     Some((of, _, _)) if *of == project => Reply::new(200, shown(id)),

@@ -3,7 +3,7 @@
 use motorpool_ci_tests::fake_github::said;
 use motorpool_ci_tests::server::Reply;
 use motorpool_ci_tests::{binding, label, order};
-use motorpool_control::ports::ci::{Ci, CiError, CiJob, ListedRunner};
+use motorpool_control::ports::ci::{Ci, CiError, CiJob, ListedRunner, Paused};
 use motorpool_domain::Timestamp;
 use motorpool_domain::ci::{CiSystem, JobStatus};
 use serde_json::{Value, json};
@@ -183,4 +183,30 @@ async fn a_build_is_over_when_jenkins_has_written_down_its_end() {
         jenkins.state().builds.insert(path.to_owned(), build);
         assert_eq!(client.job_status(&job).await.unwrap(), expected);
     }
+}
+
+/// What a node is doing, and what its build is doing, are two things: the pause says the one, the look at the build the other.
+#[tokio::test]
+async fn a_build_goes_on_after_it_has_left_its_node() {
+    let jenkins = with_node().await;
+    jenkins.state().jobs.insert("job/app".to_owned());
+    let build = json!({"building": true, "inProgress": true, "result": null});
+    jenkins.state().builds.insert("job/app/3".to_owned(), build);
+    let job = CiJob {
+        scope: "instance".to_owned(),
+        project: Some("app".to_owned()),
+        id: "3".to_owned(),
+        attempt: None,
+        runner: Some("mac-01".to_owned()),
+        since: Timestamp::from_millis(0),
+    };
+    let client = jenkins.client();
+    for busy in [true, false] {
+        jenkins.state().nodes.get_mut("mac-01").unwrap().busy = busy;
+        assert_eq!(client.pause("instance", "mac-01").await.unwrap(), Paused::Acknowledged { busy });
+        assert_eq!(client.job_status(&job).await.unwrap(), JobStatus::Running);
+    }
+    assert!(CiSystem::Jenkins.job_outlives_its_runner(), "so it is the pause that tells of the machine");
+    let nowhere = CiJob { project: None, ..job };
+    assert!(matches!(client.job_status(&nowhere).await, Err(CiError::Refused(_))));
 }

@@ -56,6 +56,23 @@ async fn github_is_asked_for_all_jobs_of_the_attempt_and_the_runners_is_it() {
     assert_eq!(github.server.count("GET /repos/me/app/installation"), 1, "as it is installed there");
 }
 
+#[tokio::test]
+async fn where_the_pool_is_a_repositorys_a_job_of_github_is_looked_up_there() {
+    let github = FakeGitHub::start().await;
+    github.state().workflows.repositories.insert("me/app".to_owned());
+    github.state().workflows.jobs = vec![run_job(2, "mp-mine", "completed", Some("success"))];
+    let client = github.token();
+    let unsaid =
+        |scope: &str| CiJob { scope: scope.to_owned(), project: None, ..on_github(Some(2), "mp-mine") };
+    assert_eq!(client.job_status(&unsaid("me/app")).await.unwrap(), JobStatus::Success);
+    let asked = github.server.lines().len();
+    for scope in ["me", "enterprises/me"] {
+        let refused = client.job_status(&unsaid(scope)).await.unwrap_err();
+        assert!(matches!(&refused, CiError::Refused(why) if why.contains("owner/repository")), "{refused}");
+    }
+    assert_eq!(github.server.lines().len(), asked, "nobody was asked");
+}
+
 /// GitHub's list is late: it tells of the runner's first job, and not yet that the runner has the second.
 #[tokio::test]
 async fn the_end_of_a_runners_earlier_job_is_not_that_of_its_next_in_the_same_run() {
@@ -158,6 +175,24 @@ async fn without_its_project_a_job_of_gitlabs_is_found_among_its_runners() {
         gitlab.state().runners.clear();
         assert_eq!(client.job_status(&on_gitlab(None, 1_498)).await.unwrap(), JobStatus::Unknown);
     }
+}
+
+#[tokio::test]
+async fn a_job_of_gitlabs_is_found_in_its_project_by_its_number_or_its_path() {
+    let gitlab = FakeGitLab::start().await;
+    gitlab.state().projects.insert(8);
+    gitlab.state().paths.insert("group%2Fsub%2Fapp".to_owned(), 8);
+    gitlab.state().jobs.insert(77, (8, 5, "failed".to_owned()));
+    let client = gitlab.client();
+    for project in ["8", "group/sub/app"] {
+        let status = client.job_status(&on_gitlab(Some(project), 77)).await.unwrap();
+        assert_eq!(status, JobStatus::Failure, "{project}");
+    }
+    assert_eq!(gitlab.server.count("GET /api/v4/projects/group%2Fsub%2Fapp/jobs/77"), 1);
+    // One that the token may not see, or that has another path by now.
+    let refused = client.job_status(&on_gitlab(Some("group/other"), 77)).await;
+    assert!(matches!(refused, Err(CiError::Refused(_))), "{refused:?}");
+    assert_eq!(client.job_status(&on_gitlab(Some("group/sub/app"), 78)).await.unwrap(), JobStatus::Unknown);
 }
 
 #[tokio::test]

@@ -5,10 +5,12 @@ use crate::control::Control;
 use crate::error::{Refused, chain};
 use crate::ports::ci::{CiError, CiJob, Paused};
 use crate::runner::Applied;
-use motorpool_domain::checkpoint::{Checkpoint, FinalizeSource, JobOutcome, is_time_over};
+use motorpool_domain::checkpoint::{
+    Checkpoint, FinalizeSource, JobOutcome, has_left_its_machine, is_time_over,
+};
 use motorpool_domain::ci::{CiBinding, JobStatus};
 use motorpool_domain::pool::Pool;
-use motorpool_domain::runner::{Runner, RunnerEvent, awaits_pause, is_to_be_paused, known_in_ci};
+use motorpool_domain::runner::{Runner, RunnerEvent, ToPause, awaits_pause, is_to_be_paused, to_pause};
 use motorpool_domain::{Actor, Timestamp};
 
 impl Control {
@@ -23,15 +25,18 @@ impl Control {
             return Ok(runner);
         };
         let ci = self.ci_system(binding.system)?;
-        let paused = match known_in_ci(&runner, binding) {
-            Some(known) => {
+        let paused = match to_pause(&runner, binding) {
+            ToPause::Known(known) => {
                 let may_be_undone = self.may_be_unpaused(&runner, now).await?;
                 let paused = brings_no_more(&runner, ci.pause(&binding.scope, &known).await);
                 // It is told once more when nothing can undo it any longer.
                 paused.filter(|_| !may_be_undone)
             }
-            // It was never registered there, or is not any more.
-            None => Some(Job::Over),
+            ToPause::Nobody => Some(Job::Over),
+            ToPause::Unnamed => {
+                tracing::warn!(runner = %runner.id, pool = %pool.name, "a runner can't be paused in its CI system, since nobody said what it is called there (`motorpool runners set --ci-runner`); it is not cleaned before that");
+                None
+            }
         };
         let Some(job) = paused else { return Ok(runner) };
         // Nothing is done to it while a person must look, whatever its job does; else its job is asked for after the pause: whoever dispatched
@@ -58,7 +63,7 @@ impl Control {
         }
     }
 
-    /// Whether the runner's job has ended, as far as its CI system can say. A checkpoint whose time is over is not waited for.
+    /// Whether the runner's job has left the machine, as far as its CI system can say. A checkpoint whose time is over is not waited for.
     async fn is_over_in_ci(
         &self,
         pool: &Pool,
@@ -78,15 +83,13 @@ impl Control {
             Some(checkpoint) => checkpoint,
             None => return Ok(true),
         };
-        let Some(status) = self.status_in_ci(binding, runner, &checkpoint).await? else { return Ok(false) };
-        match outcome(status) {
-            Some(outcome) => {
-                let source = FinalizeSource::Poller;
-                self.finalize(&checkpoint.name, outcome, source, &Actor::Control, now).await?;
-                Ok(true)
-            }
-            None => Ok(status == JobStatus::Unknown),
+        let status = self.status_in_ci(binding, runner, &checkpoint).await?;
+        if let Some(outcome) = status.and_then(outcome) {
+            let source = FinalizeSource::Poller;
+            self.finalize(&checkpoint.name, outcome, source, &Actor::Control, now).await?;
+            return Ok(true);
         }
+        Ok(has_left_its_machine(&checkpoint, binding.system, status))
     }
 
     /// The poller: finalizes a checkpoint whose job has ended without anybody saying so. Says whether it did.

@@ -5,7 +5,7 @@ use crate::control::Control;
 use crate::error::Refused;
 use crate::store::{CheckpointWritten, RunnerWrite};
 use crate::tries::Tries;
-use motorpool_domain::checkpoint::{Checkpoint, Creating, Job, NotCreated, creating};
+use motorpool_domain::checkpoint::{Checkpoint, Creating, Job, NotCreated, cannot_be_asked_for, creating};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Change, Decision, Hold, Holder, Runner, RunnerEvent, decide};
@@ -50,6 +50,9 @@ impl Control {
         now: Timestamp,
     ) -> Result<Checkpoint, Refused> {
         let pool = self.pool_record(&runner.pool).await?.pool;
+        if let Some(problem) = cannot_be_asked_for(job, &pool.rules) {
+            return Err(Refused::invalid(problem.to_string(), problem.hint()));
+        }
         let (mut runner, mut tries) = (runner, Tries::new());
         loop {
             tries.again(|| format!("runner {}", runner.id))?;

@@ -72,8 +72,8 @@ pub struct ListedRunner {
 pub struct CiJob {
     /// Of the pool.
     pub scope: String,
-    /// GitHub: `owner/repository`. GitLab: the project's number (`CI_PROJECT_ID`), without which `runner` is asked for. Jenkins: the job's
-    /// full name (`JOB_NAME`), such as `folder/job`.
+    /// GitHub: `owner/repository`, without which `scope` must be one. GitLab: the project's number (`CI_PROJECT_ID`) or path
+    /// (`CI_PROJECT_PATH`), without which `runner` is asked for. Jenkins: the job's full name (`JOB_NAME`), such as `folder/job`.
     pub project: Option<String>,
     /// GitHub: of the workflow run (`GITHUB_RUN_ID`), since no hook knows its job's. GitLab: of the job (`CI_JOB_ID`). Jenkins: the build's
     /// number (`BUILD_NUMBER`).

@@ -14,7 +14,7 @@ use crate::tries::Tries;
 use motorpool_domain::ladder::{CapacityOption, LaunchCall};
 use motorpool_domain::pool::{Dispatch, Pool, PoolRecord};
 use motorpool_domain::runner::{
-    Credential, NewRunner, OwnCommands, Renewal, Runner, StateName, renew_secret, renew_token,
+    Credential, NewRunner, OwnCommands, Renewal, Runner, StateName, must_be_named, renew_secret, renew_token,
 };
 use motorpool_domain::spec::{INSTANCE_TYPE_RULE, Offer, Spec, Want, is_instance_type};
 use motorpool_domain::time::millis;
@@ -62,6 +62,7 @@ impl Control {
             let offer = offered(&record.pool, instance_type.as_deref(), cpu, memory_mb)?;
             if token.is_some() {
                 must_be_of_hooks(&record.pool)?;
+                must_be_known_in_ci(&record.pool, ci_runner.as_deref())?;
             }
             let runner = self.joining(&record.pool, &runner_id, offer, now).await?;
             let (commands, ci_runner) = (commands.clone(), ci_runner.clone());
@@ -252,6 +253,20 @@ fn must_be_of_hooks(pool: &Pool) -> Result<(), Refused> {
             ),
             "leave credential out and let an agent join, or register the machine in a pool with dispatch = \"hook\"",
         )),
+    }
+}
+
+/// Nobody registers it for us in its CI system, and so nobody could be paused there before its machine is cleaned.
+pub(super) fn must_be_known_in_ci(pool: &Pool, ci_runner: Option<&str>) -> Result<(), Refused> {
+    match ci_runner {
+        None if must_be_named(&pool.rules) => Err(Refused::invalid(
+            format!(
+                "ci_runner is missing: a runner with credential \"token\" in pool {} is paused at its CI system under the number that it has there",
+                pool.name
+            ),
+            "send what the CI system calls the runner: GitLab's list of runners shows its number (`--ci-runner`)",
+        )),
+        None | Some(_) => Ok(()),
     }
 }
 

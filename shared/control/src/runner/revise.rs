@@ -1,7 +1,7 @@
 //! An operator says something else of a machine of his own: its commands, what its CI system knows it by, its hardware. Said twice, it is so once.
 
 use super::must_be_commands;
-use super::register::{must_be_in_ci, offered};
+use super::register::{must_be_in_ci, must_be_known_in_ci, offered};
 use crate::caller::Caller;
 use crate::control::Control;
 use crate::error::Refused;
@@ -38,6 +38,9 @@ impl Control {
             tries.again(|| format!("runner {id}"))?;
             let runner = self.runner_record(id).await?;
             let pool = self.pool_record(&runner.pool).await?.pool;
+            if runner.has_fixed_token() && *ci_runner == Some(None) {
+                must_be_known_in_ci(&pool, None)?;
+            }
             let after = match revise(&runner, &revision(&pool, &runner, request)?) {
                 Revised::Changed(after) => after,
                 Revised::Same => return Ok(self.runner_view(&runner, &pool.rules, now)),

@@ -4,7 +4,7 @@ use crate::control::Control;
 use motorpool_domain::ci::is_older;
 use motorpool_domain::ladder::Price;
 use motorpool_domain::pool::Rules;
-use motorpool_domain::runner::{Holder, ProofKind, Runner, RunnerState, needs_hands};
+use motorpool_domain::runner::{Holder, ProofKind, Runner, RunnerState, awaits_name, needs_hands};
 use motorpool_domain::time::millis;
 use motorpool_domain::{Threshold, Timestamp};
 use motorpool_wire::api::RunnerView;
@@ -73,11 +73,18 @@ pub(super) fn waits_for_hands(runner: &Runner, rules: &Rules) -> Option<&'static
     waits.then_some("its machine waits for its agent's connection")
 }
 
+/// What only an operator can give it.
+fn waits_for_name(runner: &Runner, rules: &Rules) -> Option<&'static str> {
+    let waits = awaits_name(runner, rules);
+    waits.then_some(
+        "it can't be paused: nobody said what its CI system calls it (`motorpool runners set --ci-runner`)",
+    )
+}
+
 fn reason(runner: &Runner, rules: &Rules) -> Option<String> {
-    match (runner_reason(runner), waits_for_hands(runner, rules)) {
-        (Some(why), Some(waits)) => Some(format!("{why}; {waits}")),
-        (why, waits) => why.or_else(|| waits.map(str::to_owned)),
-    }
+    let waits = [waits_for_hands(runner, rules), waits_for_name(runner, rules)].into_iter().flatten();
+    let reasons: Vec<String> = runner_reason(runner).into_iter().chain(waits.map(str::to_owned)).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// Why it is being cleaned, quarantined or terminated; or what the provider is asked for.

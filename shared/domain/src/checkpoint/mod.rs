@@ -4,12 +4,14 @@
 mod completed;
 mod create;
 mod finalize;
+mod in_ci;
 mod noticed;
 mod record;
 
 pub use completed::{CompletedJob, github_outcome, gitlab_outcome};
 pub use create::{Creating, NotCreated, creating};
 pub use finalize::{Finalizing, abandoned, finalizing, forgotten, is_time_over};
+pub use in_ci::{CannotAsk, cannot_be_asked_for, has_left_its_machine};
 pub use noticed::{clean_step, ended, next_look};
 pub use record::{CHECKPOINT, active_checkpoints, checkpoints_of_job};
 

@@ -37,6 +37,15 @@ impl CiSystem {
             Self::Jenkins => false,
         }
     }
+
+    /// Whether what it calls a job may go on after it has left its runner: a build of Jenkins' uses one node after the other, and none while it waits for
+    /// a person. A runner of its that is paused and idle has no part of the build any more.
+    pub fn job_outlives_its_runner(self) -> bool {
+        match self {
+            Self::Jenkins => true,
+            Self::GitHub | Self::GitLab => false,
+        }
+    }
 }
 
 /// Where a pool's runners register, and as what.
@@ -64,6 +73,13 @@ impl CiBinding {
 }
 
 impl CiBinding {
+    /// The repository that alone is its scope.
+    pub fn repository(&self) -> Option<&str> {
+        let is_one = self.system == CiSystem::GitHub
+            && self.scope.split_once('/').is_some_and(|(owner, _)| owner != "enterprises");
+        is_one.then_some(self.scope.as_str())
+    }
+
     pub(crate) fn check(&self) -> Result<(), RuleError> {
         let wrong = |field, problem: &str| Err(RuleError { field, problem: problem.to_owned() });
         let parts: Vec<&str> = self.scope.split('/').collect();
@@ -183,6 +199,13 @@ mod tests {
     fn only_jenkins_has_its_runners_configured_there() {
         for system in CiSystem::ALL {
             assert_eq!(system.registers(), system != CiSystem::Jenkins);
+        }
+    }
+
+    #[test]
+    fn only_a_build_of_jenkins_goes_on_elsewhere() {
+        for system in CiSystem::ALL {
+            assert_eq!(system.job_outlives_its_runner(), system == CiSystem::Jenkins);
         }
     }
 

@@ -48,6 +48,45 @@ pub fn known_in_ci(runner: &Runner, binding: &CiBinding) -> Option<String> {
     }
 }
 
+/// Whom a CI system is told to bring no more jobs to, before the machine is cleaned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToPause {
+    /// It calls the runner so.
+    Known(String),
+    /// Nobody: it brings this machine no jobs but by a registration of ours, and there is none. Its agent takes that back before it cleans anything.
+    /// Or the system has no such call.
+    Nobody,
+    /// It brings the machine jobs by a registration that is not ours, and no operator has said as what.
+    Unnamed,
+}
+
+pub fn to_pause(runner: &Runner, binding: &CiBinding) -> ToPause {
+    match known_in_ci(runner, binding) {
+        Some(known) => ToPause::Known(known),
+        None if runner.has_fixed_token() && goes_by_number(binding.system) => ToPause::Unnamed,
+        None => ToPause::Nobody,
+    }
+}
+
+/// Whether a runner with a fixed token can be paused only if an operator has said what its CI system calls it: nobody registers it for us there.
+pub fn must_be_named(rules: &Rules) -> bool {
+    rules.dispatch == Dispatch::Hook && rules.ci.as_ref().is_some_and(|ci| goes_by_number(ci.system))
+}
+
+/// It waits until an operator says what its CI system calls it.
+pub fn awaits_name(runner: &Runner, rules: &Rules) -> bool {
+    let is_unnamed = |binding| to_pause(runner, binding) == ToPause::Unnamed;
+    is_to_be_paused(runner, rules) && rules.ci.as_ref().is_some_and(is_unnamed)
+}
+
+/// Whether it is told to pause a runner by a number of its own. GitHub can't be told, and a node of Jenkins' is by default called what its machine is.
+fn goes_by_number(system: CiSystem) -> bool {
+    match system {
+        CiSystem::GitLab => true,
+        CiSystem::GitHub | CiSystem::Jenkins => false,
+    }
+}
+
 impl Runner {
     /// What a CI system lists it as beside a job that it had.
     pub fn listed_in_ci(&self, system: CiSystem) -> Option<String> {

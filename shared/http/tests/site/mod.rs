@@ -47,6 +47,14 @@ pub(crate) fn site_where(limits: HttpLimits, at_once: &[(&str, usize)]) -> Site 
     made_of(ledger, queue, backends, limits, teams, WebhookSecrets::default())
 }
 
+/// One whose pools may be bound to these CI systems.
+pub(crate) fn site_with_ci(ci: CiSystems) -> Site {
+    let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
+    let (ledger, queue) = (Arc::new(MemoryLedger::new()), Arc::new(InProcessQueue::default()));
+    let (limits, teams) = (HttpLimits::default(), Teams::default());
+    made_with(ci, ledger, queue, backends, limits, teams, WebhookSecrets::default())
+}
+
 /// One that takes webhooks.
 pub(crate) fn site_with_webhooks(webhooks: WebhookSecrets, limits: HttpLimits) -> Site {
     let backends = Backends::default().with(BackendKind::BareMetal, Arc::new(OwnedMachines));
@@ -85,12 +93,24 @@ fn made_of(
     teams: Teams,
     webhooks: WebhookSecrets,
 ) -> Site {
+    made_with(CiSystems::default(), ledger, queue, backends, limits, teams, webhooks)
+}
+
+fn made_with(
+    ci: CiSystems,
+    ledger: Arc<dyn Ledger>,
+    queue: Arc<dyn Queue>,
+    backends: Backends,
+    limits: HttpLimits,
+    teams: Teams,
+    webhooks: WebhookSecrets,
+) -> Site {
     let notifier = Arc::new(Notifier::default());
     let control = Control::new(Parts {
         ledger,
         queue,
         backends,
-        ci: CiSystems::default(),
+        ci,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         doorbell: Arc::clone(&notifier) as _,
