@@ -45,10 +45,17 @@ pub fn ended(checkpoint: &Checkpoint, runner: Option<&Runner>, now: Timestamp) -
     let is_its = |runner: &&Runner| runner.checkpoint.as_ref() == Some(&checkpoint.name);
     let state = match runner {
         Some(runner) if is_its(&runner) && !is_over(runner) => return None,
-        Some(runner) if !is_over(runner) && runner.epoch > checkpoint.epoch => proven(checkpoint, now),
+        Some(runner) if is_cleaned_since(runner, checkpoint) => proven(checkpoint, now),
         Some(_) | None => gone(checkpoint, now),
     };
     Some(checkpoint.becoming(state))
+}
+
+/// Its epoch is a later one, and it is the same machine's: one that was registered again under its id has proven nothing of what it was before.
+fn is_cleaned_since(runner: &Runner, checkpoint: &Checkpoint) -> bool {
+    let is_new =
+        matches!(runner.state, RunnerState::Created { .. }) || runner.made_at > checkpoint.created_at;
+    !is_over(runner) && !is_new && runner.epoch > checkpoint.epoch
 }
 
 fn is_over(runner: &Runner) -> bool {

@@ -1,0 +1,115 @@
+//! Checkpoints that wait: how long before a person hears of it, when a CI system is asked, and what is a proof that the wait is over.
+#![expect(clippy::expect_used, reason = "what a test is made of is known to be right")]
+
+mod samples;
+
+use motorpool_domain::checkpoint::{
+    Checkpoint, CheckpointState, FinalizeSource, Finalized, Finalizing, Job, JobOutcome, ended, finalizing,
+};
+use motorpool_domain::pool::{Clean, Rules};
+use motorpool_domain::runner::{CleanStep, Decision, Runner, RunnerEvent, RunnerState, StateName, decide};
+use motorpool_domain::{Epoch, JobId, Timestamp};
+use samples::{NOW, checkpoint_name, hold_of_job, hook_rules, in_state};
+use std::time::Duration;
+
+const JOB: &str = "7";
+
+fn rules() -> Rules {
+    hook_rules(Clean::Reset)
+}
+
+fn at(seconds: u64) -> Timestamp {
+    NOW.after(Duration::from_secs(seconds))
+}
+
+/// A machine that the job's checkpoint holds, or whose clean step it promised.
+fn runner(state: StateName) -> Runner {
+    let mut runner = Runner { checkpoint: Some(checkpoint_name(JOB)), ..in_state(state, true) };
+    runner.state = match state {
+        StateName::Running => RunnerState::Running { hold: hold_of_job(JOB), leaving: false },
+        StateName::Releasing => RunnerState::Releasing { hold: hold_of_job(JOB) },
+        StateName::Created
+        | StateName::Resetting
+        | StateName::Idle
+        | StateName::Claimed
+        | StateName::Quarantined
+        | StateName::Terminating
+        | StateName::Terminated => runner.state,
+    };
+    runner
+}
+
+fn checkpoint() -> Checkpoint {
+    let job = Job { id: JobId::parse(JOB).expect("an id"), project: None, attempt: None, caller: None };
+    Checkpoint::open(checkpoint_name(JOB), &runner(StateName::Running), job, &rules().checkpoints, NOW)
+}
+
+fn finalized(status: JobOutcome, source: FinalizeSource) -> Checkpoint {
+    let finalized = Some(Finalized { status, source, at: NOW });
+    Checkpoint { state: CheckpointState::FinalizeQueued, finalized, ..checkpoint() }
+}
+
+#[test]
+fn a_failure_overrides_a_success_until_the_machine_is_being_cleaned_and_while_a_person_must_look() {
+    let queued = finalized(JobOutcome::Success, FinalizeSource::Hook);
+    let is_worse = |runner: &Runner| {
+        let word = finalizing(&queued, Some(runner), JobOutcome::Failure, FinalizeSource::Poller, at(1));
+        matches!(word, Finalizing::Worse(_))
+    };
+    for (state, expected) in [
+        (StateName::Running, true),
+        (StateName::Releasing, true),
+        (StateName::Resetting, true),
+        (StateName::Quarantined, true),
+        (StateName::Idle, false),
+        (StateName::Terminating, false),
+        (StateName::Terminated, false),
+    ] {
+        assert_eq!(is_worse(&runner(state)), expected, "{state}");
+        let of_another = Runner { checkpoint: None, ..runner(state) };
+        assert!(!is_worse(&of_another), "{state}, of another job by now");
+    }
+
+    // It could not be cleaned, and a person has looked: how it is cleaned then is settled anew.
+    let failed = Runner {
+        state: RunnerState::Resetting {
+            attempt: 3,
+            not_before: NOW,
+            why: "it failed".to_owned(),
+            step: Some(CleanStep::Cleanup),
+        },
+        ..runner(StateName::Resetting)
+    };
+    assert!(!is_worse(&failed), "it is being cleaned up");
+    let failed = after(&failed, &RunnerEvent::CleanFailed { why: "it failed".to_owned() });
+    assert_eq!(failed.state.name(), StateName::Quarantined);
+    assert!(is_worse(&failed));
+    let released = after(&failed, &RunnerEvent::OperatorRelease);
+    assert!(matches!(released.state, RunnerState::Resetting { step: None, .. }) && is_worse(&released));
+}
+
+fn after(runner: &Runner, event: &RunnerEvent) -> Runner {
+    match decide(runner, event, &rules(), NOW) {
+        Decision::Change(change) => change.after,
+        Decision::Stay | Decision::Refuse(_) => unreachable!("{event:?} changes {runner:?}"),
+    }
+}
+
+#[test]
+fn only_the_machine_that_had_the_job_proves_that_it_was_cleaned() {
+    let queued = finalized(JobOutcome::Success, FinalizeSource::Hook);
+    let name = |runner: Option<&Runner>| ended(&queued, runner, at(60)).map(|ended| ended.state.as_str());
+    let next = |state| Runner { checkpoint: None, epoch: Epoch(4), ..in_state(state, true) };
+    assert_eq!(name(Some(&runner(StateName::Resetting))), None, "it is being cleaned");
+    assert_eq!(name(Some(&next(StateName::Idle))), Some("deleted"));
+    assert_eq!(name(Some(&next(StateName::Running))), Some("deleted"), "another job has it already");
+    assert_eq!(name(Some(&next(StateName::Terminated))), Some("reset"), "it is gone");
+    assert_eq!(name(None), Some("reset"), "it is gone");
+
+    // Registered again under its id before anybody looked.
+    assert_eq!(name(Some(&next(StateName::Created))), Some("reset"), "nobody has cleaned it yet");
+    for state in [StateName::Created, StateName::Resetting, StateName::Idle, StateName::Running] {
+        let anew = Runner { made_at: at(30), ..next(state) };
+        assert_eq!(name(Some(&anew)), Some("reset"), "{state}: what was cleaned is another life's");
+    }
+}
