@@ -4,7 +4,8 @@
 mod samples;
 
 use motorpool_domain::checkpoint::{
-    Checkpoint, CheckpointState, FinalizeSource, Finalized, Finalizing, Job, JobOutcome, ended, finalizing,
+    Checkpoint, CheckpointState, FinalizeSource, Finalized, Finalizing, Job, JobOutcome, abandoned, ended,
+    finalizing,
 };
 use motorpool_domain::pool::{Clean, Rules};
 use motorpool_domain::runner::{CleanStep, Decision, Runner, RunnerEvent, RunnerState, StateName, decide};
@@ -112,4 +113,12 @@ fn only_the_machine_that_had_the_job_proves_that_it_was_cleaned() {
         let anew = Runner { made_at: at(30), ..next(state) };
         assert_eq!(name(Some(&anew)), Some("reset"), "{state}: what was cleaned is another life's");
     }
+}
+
+#[test]
+fn one_whose_machine_was_taken_from_it_is_not_forgotten() {
+    assert!(abandoned(&checkpoint(), &runner(StateName::Quarantined)));
+    let word = finalizing(&checkpoint(), None, JobOutcome::Canceled, FinalizeSource::Gc, NOW);
+    let Finalizing::Queued(taken) = word else { unreachable!("it is the first word: {word:?}") };
+    assert!(!taken.is_forgotten());
 }

@@ -6,6 +6,7 @@ mod dead_letters;
 mod direct;
 mod on_sqs;
 mod together;
+mod waits;
 mod workshop;
 
 use anyhow::{Context, Result, bail, ensure};

@@ -62,7 +62,7 @@ impl Control {
                 continue;
             }
             if abandoned(&checkpoint, &runner) {
-                let (status, source) = (JobOutcome::Canceled, FinalizeSource::Agent);
+                let (status, source) = (JobOutcome::Canceled, FinalizeSource::Gc);
                 self.finalize(name, status, source, &Actor::Control, now).await?;
                 continue;
             }

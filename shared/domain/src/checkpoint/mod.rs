@@ -71,7 +71,7 @@ pub enum FinalizeSource {
     Poller,
     Webhook,
     Agent,
-    /// Nobody did, within the checkpoint's time.
+    /// Nobody did, within the checkpoint's time or before its machine was taken from it.
     Gc,
 }
 
@@ -190,8 +190,15 @@ impl Checkpoint {
         Self { state, rev: self.rev + 1, ..self.clone() }
     }
 
-    /// Nobody said that its job has ended, and nobody may any more.
+    /// Nobody said in time that its job has ended, and nobody may any more. Not of one whose machine was taken from it: nobody had to say anything.
     pub fn is_forgotten(&self) -> bool {
-        self.finalized.is_some_and(|finalized| finalized.source == FinalizeSource::Gc)
+        let nobody_said = self.finalized.is_some_and(|finalized| finalized.source == FinalizeSource::Gc);
+        nobody_said
+            && match &self.state {
+                CheckpointState::Created | CheckpointState::GcReset { .. } => true,
+                CheckpointState::FinalizeQueued
+                | CheckpointState::Reset { .. }
+                | CheckpointState::Deleted { .. } => false,
+            }
     }
 }
