@@ -5,10 +5,12 @@ mod samples;
 
 use motorpool_domain::checkpoint::{
     Checkpoint, CheckpointState, FinalizeSource, Finalized, Finalizing, Job, JobOutcome, abandoned, ended,
-    finalizing,
+    finalizing, has_outlived_its_time, is_stale,
 };
 use motorpool_domain::pool::{Clean, Rules};
-use motorpool_domain::runner::{CleanStep, Decision, Runner, RunnerEvent, RunnerState, StateName, decide};
+use motorpool_domain::runner::{
+    CleanStep, Decision, Runner, RunnerEvent, RunnerState, StateName, decide, is_held_up_by_ci,
+};
 use motorpool_domain::{Epoch, JobId, Timestamp};
 use samples::{NOW, checkpoint_name, hold_of_job, hook_rules, in_state};
 use std::time::Duration;
@@ -116,9 +118,59 @@ fn only_the_machine_that_had_the_job_proves_that_it_was_cleaned() {
 }
 
 #[test]
+fn a_checkpoint_is_stale_when_nobody_ended_it_or_its_ci_system_does_not_answer() {
+    let (rules, queued) = (rules(), finalized(JobOutcome::Failure, FinalizeSource::Hook));
+    let (lasts, releasing) = (rules.checkpoints.lasts, rules.limits.releasing);
+    let late = NOW.after(lasts).after(releasing);
+    let early = NOW.after(lasts);
+    assert!(has_outlived_its_time(&queued, &rules, late) && !has_outlived_its_time(&queued, &rules, early));
+    for (state, expected) in [
+        (StateName::Releasing, true),
+        (StateName::Resetting, true),
+        // A person is told of that already, or it goes on by itself.
+        (StateName::Quarantined, false),
+        (StateName::Running, false),
+    ] {
+        let waits = runner(state);
+        assert_eq!(is_stale(&queued, &waits, &rules, late), expected, "{state}");
+        assert!(!is_stale(&queued, &waits, &rules, early), "{state}: it may be over soon");
+        let paused = Runner { paused_at: Some(NOW), ..waits.clone() };
+        assert!(!is_stale(&queued, &paused, &rules, late), "{state}: its CI system has answered");
+        let without = Rules { ci: None, ..rules.clone() };
+        assert!(!is_stale(&queued, &waits, &without, late), "{state}: nobody is waited for");
+    }
+    let collected = Some(Finalized { status: JobOutcome::Canceled, source: FinalizeSource::Gc, at: NOW });
+    let forgotten = Checkpoint { finalized: collected, ..checkpoint() };
+    assert!(is_stale(&forgotten, &runner(StateName::Quarantined), &rules, NOW), "as soon as it is forgotten");
+    let over = CheckpointState::GcReset { at: NOW, why: String::new() };
+    assert!(!is_stale(&Checkpoint { state: over, ..forgotten }, &runner(StateName::Idle), &rules, late));
+}
+
+#[test]
 fn one_whose_machine_was_taken_from_it_is_not_forgotten() {
     assert!(abandoned(&checkpoint(), &runner(StateName::Quarantined)));
     let word = finalizing(&checkpoint(), None, JobOutcome::Canceled, FinalizeSource::Gc, NOW);
     let Finalizing::Queued(taken) = word else { unreachable!("it is the first word: {word:?}") };
     assert!(!taken.is_forgotten());
+    assert!(!is_stale(&taken, &runner(StateName::Quarantined), &rules(), at(86_400)));
+}
+
+#[test]
+fn a_machine_without_a_job_that_waits_for_its_ci_system_is_told_of_after_a_while() {
+    let rules = rules();
+    let late = NOW.after(rules.resets_within());
+    let early = Timestamp::from_millis(late.as_millis() - 1);
+    let joins = Runner { checkpoint: None, ..runner(StateName::Resetting) };
+    let clean = Runner { checkpoint: None, paused_at: Some(NOW), ..runner(StateName::Idle) };
+    for waits in [&joins, &clean] {
+        assert!(is_held_up_by_ci(waits, &rules, late) && !is_held_up_by_ci(waits, &rules, early));
+        assert!(!is_held_up_by_ci(waits, &Rules { ci: None, ..rules.clone() }, late), "nobody is waited for");
+    }
+    assert!(
+        !is_held_up_by_ci(&Runner { paused_at: Some(NOW), ..joins }, &rules, late),
+        "it is being cleaned"
+    );
+    assert!(!is_held_up_by_ci(&Runner { paused_at: None, ..clean }, &rules, late), "it waits for jobs");
+    let of_a_job = runner(StateName::Releasing);
+    assert!(!is_held_up_by_ci(&of_a_job, &rules, late), "its checkpoint has a time of its own");
 }

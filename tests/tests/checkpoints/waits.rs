@@ -3,11 +3,12 @@
 
 use crate::workshop::Workshop;
 use anyhow::{Context, Result, ensure};
-use motorpool_control::store::{RunnerWrite, Written};
+use motorpool_control::store::{CheckpointWrite, CheckpointWritten, RunnerWrite, WithRunner, Written};
 use motorpool_control::{Caller, Page, WhichAlerts};
-use motorpool_domain::checkpoint::{FinalizeSource, JobOutcome};
+use motorpool_domain::checkpoint::{FinalizeSource, JobOutcome, forgotten};
 use motorpool_domain::runner::{Runner, RunnerState};
-use motorpool_domain::{Actor, AuditEntry};
+use motorpool_domain::{Actor, AuditEntry, CheckpointName};
+use motorpool_tests::harness::world::pool;
 use serde_json::json;
 
 /// Each incident so far: what it is of, and whether it is open or over.
@@ -17,6 +18,95 @@ async fn incidents(shop: &Workshop) -> Result<Vec<String>> {
         format!("{} {} {}", alert.incident, alert.subject.unwrap_or_default(), alert.state)
     };
     Ok(page.alerts.into_iter().map(said).collect())
+}
+
+/// Refresh comes in time, for so long.
+async fn passes(shop: &Workshop, seconds: u64) -> Result<()> {
+    for _ in 0..seconds / 30 {
+        shop.turn(30);
+        shop.refresh().await?;
+    }
+    Ok(())
+}
+
+fn stale(name: &CheckpointName, state: &str) -> String {
+    format!("stale_checkpoint {name} {state}")
+}
+
+#[tokio::test]
+async fn a_checkpoint_whose_machine_waits_for_its_ci_system_long_after_its_time_is_told_of() -> Result<()> {
+    let shop = Workshop::open(json!({"releasing_minutes": 2}), &["mac-1"]).await?;
+    shop.refresh().await?;
+    let name = shop.create("mac-1", "1").await?.name;
+    shop.finalize("mac-1", &name, "success").await?;
+    shop.ci.is_down(true);
+    passes(&shop, 1_890).await?;
+    ensure!(incidents(&shop).await?.is_empty(), "it is not late yet: {:?}", incidents(&shop).await?);
+    passes(&shop, 600).await?;
+    ensure!(shop.state("mac-1").await? == "releasing", "nothing is done to it");
+    ensure!(incidents(&shop).await? == [stale(&name, "open")], "{:?}", incidents(&shop).await?);
+
+    shop.ci.is_down(false);
+    passes(&shop, 30).await?;
+    shop.works("mac-1").await?;
+    ensure!(shop.state("mac-1").await? == "idle" && !shop.checkpoint(&name).await?.state.is_active());
+    ensure!(incidents(&shop).await? == [stale(&name, "over")], "{:?}", incidents(&shop).await?);
+    Ok(())
+}
+
+/// Cut off between the two writes: that its time is over is known, and nobody was told.
+#[tokio::test]
+async fn fault_03_a_forgotten_checkpoint_is_told_of_though_its_finder_was_cut_off() -> Result<()> {
+    let shop = Workshop::open(json!({}), &["mac-1"]).await?;
+    shop.refresh().await?;
+    let name = shop.create("mac-1", "1").await?.name;
+    passes(&shop, 1_770).await?;
+    shop.turn(30);
+    let (before, runner) = (shop.checkpoint(&name).await?, shop.runner("mac-1").await?);
+    let rules = shop.world.store.pool(&pool()?).await?.context("its pool")?.pool.rules.checkpoints;
+    let after = forgotten(&before, &runner, &rules, shop.world.now()).context("its time is over")?;
+    let entry = AuditEntry::of(shop.world.now(), Actor::Refresh, "forgotten", "nobody said anything");
+    let write = CheckpointWrite { before: &before, after: &after, entry: &entry };
+    let written = shop.world.store.finalize_checkpoint(write, WithRunner::Whatever).await?;
+    ensure!(written == CheckpointWritten::Done);
+    ensure!(incidents(&shop).await?.is_empty());
+    shop.refresh().await?;
+    ensure!(incidents(&shop).await? == [stale(&name, "open")], "{:?}", incidents(&shop).await?);
+    shop.works("mac-1").await?;
+    ensure!(shop.checkpoint(&name).await?.state.as_str() == "gc_reset");
+    ensure!(incidents(&shop).await? == [stale(&name, "over")], "{:?}", incidents(&shop).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn machines_that_join_and_wait_for_their_ci_system_are_one_incident_of_their_pool() -> Result<()> {
+    let mut shop = Workshop::open(json!({"heartbeat_seconds": 30}), &[]).await?;
+    shop.refresh().await?;
+    shop.ci.is_down(true);
+    for machine in ["mac-1", "mac-2"] {
+        shop.join(machine).await?;
+    }
+    for _ in 0..22 {
+        both_work(&shop).await?;
+        passes(&shop, 30).await?;
+    }
+    let awaited = |state: &str| format!("ci_system_awaited small {state}");
+    ensure!(shop.state("mac-1").await? == "resetting", "nothing is done to it");
+    ensure!(incidents(&shop).await? == [awaited("open")], "{:?}", incidents(&shop).await?);
+
+    shop.ci.is_down(false);
+    for _ in 0..12 {
+        both_work(&shop).await?;
+        passes(&shop, 30).await?;
+    }
+    ensure!(shop.state("mac-1").await? == "idle" && shop.state("mac-2").await? == "idle");
+    ensure!(incidents(&shop).await? == [awaited("over")], "{:?}", incidents(&shop).await?);
+    Ok(())
+}
+
+async fn both_work(shop: &Workshop) -> Result<()> {
+    shop.works("mac-1").await?;
+    shop.works("mac-2").await
 }
 
 #[tokio::test]

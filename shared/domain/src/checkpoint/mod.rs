@@ -6,12 +6,14 @@ mod create;
 mod finalize;
 mod noticed;
 mod record;
+mod stale;
 
 pub use completed::{CompletedJob, github_outcome, gitlab_outcome};
 pub use create::{Creating, NotCreated, creating};
 pub use finalize::{Finalizing, abandoned, finalizing, forgotten, is_time_over};
 pub use noticed::{clean_step, ended, next_look};
 pub use record::{CHECKPOINT, active_checkpoints, checkpoints_of_job};
+pub use stale::{has_outlived_its_time, is_stale};
 
 use crate::ids::{CheckpointName, Epoch, JobId, PoolName, RunnerId};
 use crate::pool::CheckpointRules;
