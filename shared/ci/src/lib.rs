@@ -9,6 +9,7 @@ mod gitlab;
 mod health;
 mod jenkins;
 mod limits;
+mod silence;
 mod transport;
 
 pub use error::SetupError;

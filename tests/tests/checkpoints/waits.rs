@@ -1,7 +1,7 @@
 //! What waits for a CI system: people are told of whatever waits too long, one machine that waits holds up no other, and a job that ran into the end of
 //! another one shortens the wait.
 
-use crate::workshop::Workshop;
+use crate::workshop::{Workshop, in_ci};
 use anyhow::{Context, Result, ensure};
 use motorpool_control::store::{CheckpointWrite, CheckpointWritten, RunnerWrite, WithRunner, Written};
 use motorpool_control::{Caller, Page, WhichAlerts};
@@ -10,6 +10,7 @@ use motorpool_domain::runner::{Runner, RunnerState};
 use motorpool_domain::{Actor, AuditEntry, CheckpointName};
 use motorpool_tests::harness::world::pool;
 use serde_json::json;
+use std::time::Duration;
 
 /// Each incident so far: what it is of, and whether it is open or over.
 async fn incidents(shop: &Workshop) -> Result<Vec<String>> {
@@ -107,6 +108,29 @@ async fn machines_that_join_and_wait_for_their_ci_system_are_one_incident_of_the
 async fn both_work(shop: &Workshop) -> Result<()> {
     shop.works("mac-1").await?;
     shop.works("mac-2").await
+}
+
+/// With tokio's clock held, a time-out is over as soon as nobody gets any further.
+#[tokio::test(start_paused = true)]
+async fn a_machine_about_which_the_ci_system_says_nothing_holds_up_no_other() -> Result<()> {
+    let shop = Workshop::open(json!({}), &["mac-1", "mac-2"]).await?;
+    for machine in ["mac-1", "mac-2"] {
+        let name = shop.create(machine, machine).await?.name;
+        shop.finalize(machine, &name, "failure").await?;
+    }
+    shop.ci.hangs(&in_ci("mac-1"), true);
+    let other = async {
+        shop.ci.has_paused(&in_ci("mac-2")).await;
+        let waits = !shop.ci.is_paused(&in_ci("mac-1"));
+        shop.ci.hangs(&in_ci("mac-1"), false);
+        waits
+    };
+    let both = async { tokio::join!(shop.control.attend_to_notices(Duration::ZERO), other) };
+    let (attended, waits) =
+        tokio::time::timeout(Duration::from_secs(60), both).await.context("mac-2 waits for mac-1")?;
+    ensure!(attended? >= 2 && waits, "both were told of in one batch");
+    ensure!(shop.ci.is_paused(&in_ci("mac-1")));
+    Ok(())
 }
 
 #[tokio::test]
