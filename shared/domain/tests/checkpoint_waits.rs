@@ -5,9 +5,9 @@ mod samples;
 
 use motorpool_domain::checkpoint::{
     Checkpoint, CheckpointState, FinalizeSource, Finalized, Finalizing, Job, JobOutcome, abandoned, ended,
-    finalizing, has_outlived_its_time, is_stale,
+    finalizing, has_outlived_its_time, is_asked_sooner, is_stale, next_look,
 };
-use motorpool_domain::pool::{Clean, Rules};
+use motorpool_domain::pool::{Clean, Dispatch, Rules};
 use motorpool_domain::runner::{
     CleanStep, Decision, Runner, RunnerEvent, RunnerState, StateName, decide, is_held_up_by_ci,
 };
@@ -153,6 +153,34 @@ fn one_whose_machine_was_taken_from_it_is_not_forgotten() {
     let Finalizing::Queued(taken) = word else { unreachable!("it is the first word: {word:?}") };
     assert!(!taken.is_forgotten());
     assert!(!is_stale(&taken, &runner(StateName::Quarantined), &rules(), at(86_400)));
+}
+
+#[test]
+fn a_ci_system_is_asked_in_its_time_or_when_another_job_comes_and_no_more_often_than_it_is_polled() {
+    let (rules, runner) = (rules(), runner(StateName::Running));
+    let created = checkpoint();
+    assert_eq!(created.look_at, at(120));
+    let look = |checkpoint: &Checkpoint, now| next_look(checkpoint, Some(&runner), &rules, true, now);
+    let runner_time = Runner { threshold: None, ..runner.clone() };
+    let unhurried =
+        |checkpoint: &Checkpoint, now| next_look(checkpoint, Some(&runner_time), &rules, true, now);
+    assert_eq!(look(&created, at(30)), at(60), "its runner's own threshold comes before");
+    assert_eq!(unhurried(&created, at(30)), at(120), "who looks in between has the time stay");
+    assert_eq!(unhurried(&created, at(120)), at(140));
+
+    assert!(is_asked_sooner(&created, &rules, at(30)));
+    let sooner = Checkpoint { look_at: at(30), ..created.clone() };
+    let asked = Checkpoint { look_at: unhurried(&sooner, at(30)), ..created.clone() };
+    assert_eq!(asked.look_at, at(50));
+    for second in 30..=50 {
+        assert!(!is_asked_sooner(&asked, &rules, at(second)), "somebody is about to ask, at {second}");
+    }
+    assert!(!is_asked_sooner(&created, &rules, at(100)), "the time has almost come");
+
+    let ended = finalized(JobOutcome::Success, FinalizeSource::Hook);
+    assert!(!is_asked_sooner(&Checkpoint { look_at: at(3_600), ..ended }, &rules, at(30)), "its job is over");
+    assert!(!is_asked_sooner(&created, &Rules { ci: None, ..rules.clone() }, at(30)), "nobody can be asked");
+    assert!(!is_asked_sooner(&created, &Rules { dispatch: Dispatch::Claim, ..rules }, at(30)));
 }
 
 #[test]

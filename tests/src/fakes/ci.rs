@@ -20,6 +20,7 @@ struct Known {
     busy: BTreeSet<String>,
     /// Of these runners it says nothing, neither well nor ill.
     silent_of: BTreeSet<String>,
+    asked_about_jobs: usize,
 }
 
 impl TestCi {
@@ -52,6 +53,11 @@ impl TestCi {
     /// Returns once somebody has paused the runner.
     pub async fn has_paused(&self, runner: &str) {
         self.until(|known| known.paused.contains(runner)).await;
+    }
+
+    /// How often it was asked what became of a job.
+    pub fn asked_about_jobs(&self) -> usize {
+        self.known().asked_about_jobs
     }
 
     /// Somebody's call arrives.
@@ -102,6 +108,7 @@ impl Ci for TestCi {
     }
 
     async fn job_status(&self, job: &CiJob) -> Result<JobStatus, CiError> {
+        self.known().asked_about_jobs += 1;
         let known = self.answering("tell of a job")?;
         Ok(known.jobs.get(&job.id).copied().unwrap_or(JobStatus::Unknown))
     }

@@ -4,8 +4,9 @@
 use crate::workshop::{Workshop, in_ci};
 use anyhow::{Context, Result, ensure};
 use motorpool_control::store::{CheckpointWrite, CheckpointWritten, RunnerWrite, WithRunner, Written};
-use motorpool_control::{Caller, Page, WhichAlerts};
+use motorpool_control::{Caller, Page, RefusedKind, WhichAlerts};
 use motorpool_domain::checkpoint::{FinalizeSource, JobOutcome, forgotten};
+use motorpool_domain::ci::JobStatus;
 use motorpool_domain::runner::{Runner, RunnerState};
 use motorpool_domain::{Actor, AuditEntry, CheckpointName};
 use motorpool_tests::harness::world::pool;
@@ -130,6 +131,51 @@ async fn a_machine_about_which_the_ci_system_says_nothing_holds_up_no_other() ->
         tokio::time::timeout(Duration::from_secs(60), both).await.context("mac-2 waits for mac-1")?;
     ensure!(attended? >= 2 && waits, "both were told of in one batch");
     ensure!(shop.ci.is_paused(&in_ci("mac-1")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_job_that_finds_another_on_its_machine_has_the_ci_system_asked_at_once() -> Result<()> {
+    let shop = Workshop::open(json!({}), &["mac-1"]).await?;
+    let name = shop.create("mac-1", "1").await?.name;
+    shop.ci.job("1", JobStatus::Success);
+    shop.turn(20);
+    let refused = shop.create("mac-1", "2").await.err().context("the first is not known to be over")?;
+    ensure!(refused.kind == RefusedKind::Conflict, "{refused:?}");
+    shop.works("mac-1").await?;
+    let ended = shop.checkpoint(&name).await?;
+    ensure!(ended.state.as_str() == "deleted", "{ended:?}");
+    ensure!(ended.finalized.map(|it| it.source) == Some(FinalizeSource::Poller), "{ended:?}");
+    shop.turn(6);
+    shop.create("mac-1", "3").await?;
+    Ok(())
+}
+
+/// Else a job could have the CI system asked as often as it likes.
+#[tokio::test]
+async fn however_many_jobs_are_refused_the_ci_system_is_asked_no_more_often_than_it_is_polled() -> Result<()>
+{
+    let shop = Workshop::open(json!({}), &["mac-1"]).await?;
+    let name = shop.create("mac-1", "1").await?.name;
+    shop.ci.job("1", JobStatus::Running);
+    let others = async |seconds: u64| {
+        for second in 0..seconds {
+            let refused = shop.create("mac-1", &format!("other-{second}")).await;
+            ensure!(refused.is_err_and(|refused| refused.kind == RefusedKind::Conflict));
+            shop.control.attend_to_notices(Duration::ZERO).await?;
+            shop.turn(1);
+        }
+        anyhow::Ok(())
+    };
+    others(20).await?;
+    ensure!(shop.ci.asked_about_jobs() == 1, "{}", shop.ci.asked_about_jobs());
+    // From then on it is polled, as if the time for that had come.
+    for polls in 2..4 {
+        shop.refresh().await?;
+        ensure!(shop.ci.asked_about_jobs() == polls, "{} and not {polls}", shop.ci.asked_about_jobs());
+        others(20).await?;
+    }
+    ensure!(shop.state("mac-1").await? == "running" && shop.checkpoint(&name).await?.finalized.is_none());
     Ok(())
 }
 

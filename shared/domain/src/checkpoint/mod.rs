@@ -11,7 +11,7 @@ mod stale;
 pub use completed::{CompletedJob, github_outcome, gitlab_outcome};
 pub use create::{Creating, NotCreated, creating};
 pub use finalize::{Finalizing, abandoned, finalizing, forgotten, is_time_over};
-pub use noticed::{clean_step, ended, next_look};
+pub use noticed::{clean_step, ended, is_asked_sooner, next_look};
 pub use record::{CHECKPOINT, active_checkpoints, checkpoints_of_job};
 pub use stale::{has_outlived_its_time, is_stale};
 

@@ -3,7 +3,7 @@
 
 use super::finalize::over_at;
 use super::{Checkpoint, CheckpointState, JobOutcome};
-use crate::pool::{CheckpointRules, Clean, Rules};
+use crate::pool::{CheckpointRules, Clean, Dispatch, Rules};
 use crate::runner::{CleanStep, Runner, RunnerState, Wear};
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -120,9 +120,18 @@ pub fn next_look(
         return now.after(rules.limits.heartbeat);
     }
     let over_at = over_at(checkpoint, runner, &rules.checkpoints);
-    let first_poll = checkpoint.created_at.after(rules.checkpoints.poll_after);
-    let next_poll = first_poll.max(now.after(rules.checkpoints.poll));
+    // Who looks before the time for it does not ask, and has that time stay.
+    let next_poll =
+        if checkpoint.look_at > now { checkpoint.look_at } else { now.after(rules.checkpoints.poll) };
     let look_at = if polls { over_at.min(next_poll) } else { over_at };
     // A runner that is late to be released is not looked at without a pause.
     look_at.max(now.after(Duration::from_secs(1)))
+}
+
+/// Another job has come to its machine, which its CI system hands out one after the other: this one may be over, and its CI system is asked at once.
+/// Not where somebody is about to ask: it is asked no more often than it is polled, however many jobs come.
+pub fn is_asked_sooner(checkpoint: &Checkpoint, rules: &Rules, now: Timestamp) -> bool {
+    let runs = checkpoint.state == CheckpointState::Created && checkpoint.finalized.is_none();
+    let can_be_asked = rules.dispatch == Dispatch::Hook && rules.ci.is_some();
+    runs && can_be_asked && checkpoint.look_at > now.after(rules.checkpoints.poll)
 }
