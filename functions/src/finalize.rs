@@ -22,10 +22,11 @@ pub fn service(
 async fn attend_to_batch(control: &Control, batch: Vec<SqsMessage>) -> Result<SqsBatchResponse, Error> {
     let count = batch.len();
     let mut answer = SqsBatchResponse::default();
-    for message in batch {
+    let bodies = batch.iter().map(|message| message.body.clone().unwrap_or_default()).collect();
+    let outcomes = control.attend_to_each(bodies).await;
+    for (message, outcome) in batch.into_iter().zip(outcomes) {
         let receives = message.attributes.get("ApproximateReceiveCount").map(String::as_str);
-        let body = message.body.as_deref().unwrap_or_default();
-        if let Err(error) = control.attend_to_notice(body).await {
+        if let Err(error) = outcome {
             tracing::warn!(
                 receives,
                 message = message.message_id,

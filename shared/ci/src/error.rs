@@ -27,8 +27,13 @@ pub enum SetupError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallError {
     RateLimited(Duration),
+    /// It left a call without an answer, and was not asked now.
+    Silent(Duration),
     Refused(String),
-    Failed { attempted: String, why: String },
+    Failed {
+        attempted: String,
+        why: String,
+    },
 }
 
 impl CallError {
@@ -41,6 +46,7 @@ impl From<CallError> for CiError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::RateLimited(retry_after) => Self::RateLimited { retry_after },
+            CallError::Silent(retry_after) => Self::Silent { retry_after },
             CallError::Refused(why) => Self::Refused(why),
             CallError::Failed { attempted, why } => Self::Failed { attempted, source: why.into() },
         }

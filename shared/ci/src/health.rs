@@ -42,6 +42,11 @@ impl Health {
             }
             // `Limits` tells of the first; and GitHub keeps a runner while it works, which ends by itself.
             (Err(CallError::RateLimited(_)), _) | (Err(CallError::Failed { .. }), Verb::Remove) => return,
+            // Told whatever it was asked last, and not instead of what it said of that.
+            (Err(CallError::Silent(_)), _) if self.0.contains_key(&key) => return,
+            (Err(CallError::Silent(_)), _) => {
+                Problem { what: "it does not answer in time".to_owned(), refused: false, at: now }
+            }
             (Err(CallError::Refused(what)), _) => Problem { what: what.clone(), refused: true, at: now },
             (
                 Err(CallError::Failed { attempted, why }),

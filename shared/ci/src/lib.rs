@@ -10,6 +10,7 @@ mod health;
 mod jenkins;
 mod limits;
 mod segment;
+mod silence;
 mod transport;
 
 pub use error::SetupError;

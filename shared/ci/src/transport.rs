@@ -16,10 +16,11 @@ use crate::call::{Call, Response, message, scrubbed};
 use crate::error::{CallError, SetupError};
 use crate::health::{Health, Verb};
 use crate::limits::{Account, LimitHeaders, LimitReport, Limits, server_time};
+use crate::silence::Silence;
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// From the beginning of a call to the last byte of its answer.
-const ANSWER: Duration = Duration::from_secs(20);
+pub(crate) const ANSWER: Duration = Duration::from_secs(20);
 /// GitHub takes 100 at once of an account, and there may be other control planes.
 const AT_ONCE: usize = 20;
 /// A page of a hundred runners with their labels is a tenth of this.
@@ -45,6 +46,7 @@ pub(crate) struct Transport {
     base: String,
     limits: Mutex<Limits>,
     health: Mutex<Health>,
+    silence: Mutex<Silence>,
     at_once: Semaphore,
     clock: Arc<dyn Clock>,
 }
@@ -89,6 +91,7 @@ impl Transport {
             base: url.as_str().trim_end_matches('/').to_owned(),
             limits: Mutex::default(),
             health: Mutex::default(),
+            silence: Mutex::default(),
             at_once: Semaphore::new(AT_ONCE),
             clock,
         })
@@ -134,8 +137,11 @@ impl Transport {
             first @ (Ok(_) | Err(_)) => first,
         };
         answer.map_err(|fault| match fault {
-            Fault::Passing(why) | Fault::Lasting(why) => CallError::failed(&call.attempted, why),
+            Fault::Passing(why) | Fault::Lasting(why) | Fault::TimedOut(why) => {
+                CallError::failed(&call.attempted, why)
+            }
             Fault::Closed(wait) => CallError::RateLimited(wait),
+            Fault::Silent(wait) => CallError::Silent(wait),
         })
     }
 
@@ -145,7 +151,7 @@ impl Transport {
         if let Some(wait) = self.limits().closed_for(pass.account, self.now()) {
             return Err(Fault::Closed(wait));
         }
-        let (status, headers, body) = self.exchange(pass, call).await?;
+        let (status, headers, body) = self.unless_silent(pass, call).await?;
         let message = scrubbed(message(&body), pass);
         let now = self.now();
         let report = LimitReport::of(status, &headers, &message, self.vendor.limit, now);
@@ -162,6 +168,26 @@ impl Transport {
         }
         let at = server_time(&headers).unwrap_or(now);
         Ok(Response::new(status, headers, message, at, body))
+    }
+
+    /// Not asked again at once where it did not answer in all that time: else each caller would wait as long as the first.
+    async fn unless_silent(
+        &self,
+        pass: &Pass,
+        call: &Call,
+    ) -> Result<(StatusCode, HeaderMap, Vec<u8>), Fault> {
+        let asked_at = self.now();
+        if let Some(wait) = self.silence().left_alone_for(asked_at) {
+            return Err(Fault::Silent(wait));
+        }
+        let outcome = self.exchange(pass, call).await;
+        match &outcome {
+            Err(Fault::TimedOut(_)) => self.silence().timed_out(asked_at, self.now()),
+            Ok(_) | Err(Fault::Passing(_) | Fault::Lasting(_) | Fault::Closed(_) | Fault::Silent(_)) => {
+                self.silence().over();
+            }
+        }
+        outcome
     }
 
     async fn exchange(&self, pass: &Pass, call: &Call) -> Result<(StatusCode, HeaderMap, Vec<u8>), Fault> {
@@ -184,8 +210,7 @@ impl Transport {
         }
         let unreachable = |error: reqwest::Error| {
             let why = format!("{}: {}", self.base, root_cause(&error));
-            // A vendor that did not answer in all that time is not asked again at once.
-            if error.is_timeout() { Fault::Lasting(why) } else { Fault::Passing(why) }
+            if error.is_timeout() { Fault::TimedOut(why) } else { Fault::Passing(why) }
         };
         let mut answer = request.send().await.map_err(unreachable)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
@@ -205,6 +230,10 @@ impl Transport {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn silence(&self) -> std::sync::MutexGuard<'_, Silence> {
+        self.silence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn health(&self) -> std::sync::MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -214,7 +243,9 @@ enum Fault {
     /// What may be over in a moment.
     Passing(String),
     Lasting(String),
+    TimedOut(String),
     Closed(Duration),
+    Silent(Duration),
 }
 
 /// The token without the line's end of its file, if it can stand in a header.

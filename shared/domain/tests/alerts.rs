@@ -37,6 +37,7 @@ fn every_incident() -> Vec<Incident> {
         Incident::LaunchRefused { pool: PoolName::parse("small").expect("a name") },
         Incident::DeadLetters { queue: "idle-small".to_owned() },
         Incident::StaleCheckpoint { checkpoint: "before-job-7".to_owned() },
+        Incident::CiSystemAwaited { pool: PoolName::parse("small").expect("a name") },
         Incident::RefreshLate,
         Incident::MassSilence,
         Incident::LedgerUnreadable { kind: "runner".to_owned() },

@@ -13,6 +13,7 @@ use axum::{RequestExt, Router};
 use motorpool_control::ports::clock::Clock;
 use motorpool_domain::Timestamp;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 /// 2027-01-15 08:00:00 UTC.
 const START_S: u64 = 1_800_000_000;
@@ -80,11 +81,18 @@ pub struct Reply {
     pub body: Value,
     /// The connection breaks before the body.
     pub lost: bool,
+    /// Nothing is ever said.
+    pub hangs: bool,
 }
 
 impl Reply {
     pub fn new(status: u16, body: Value) -> Self {
-        Self { status, headers: Vec::new(), body, lost: false }
+        Self { status, headers: Vec::new(), body, lost: false, hangs: false }
+    }
+
+    /// No answer at all.
+    pub fn never() -> Self {
+        Self { hangs: true, ..Self::new(200, Value::Null) }
     }
 
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
@@ -97,6 +105,8 @@ impl Reply {
 pub struct Server {
     pub url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
+    /// Something was asked.
+    asked: Arc<Notify>,
 }
 
 impl Server {
@@ -104,20 +114,37 @@ impl Server {
         clock: Arc<TestClock>,
         answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let (remembered, answer) = (Arc::clone(&seen), Arc::new(answer));
+        let (seen, asked): (Arc<Mutex<Vec<Seen>>>, Arc<Notify>) = Default::default();
+        let (remembered, told, answer) = (Arc::clone(&seen), Arc::clone(&asked), Arc::new(answer));
         let app = Router::new().fallback(move |request: Request| {
             let (seen, answer, clock) = (Arc::clone(&remembered), Arc::clone(&answer), Arc::clone(&clock));
+            let asked = Arc::clone(&told);
             async move {
                 let request = read(request).await;
                 seen.lock().unwrap().push(request.clone());
-                respond(answer(&request), &clock)
+                let reply = answer(&request);
+                asked.notify_waiters();
+                if reply.hangs {
+                    std::future::pending::<()>().await;
+                }
+                respond(reply, &clock)
             }
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, app).await });
-        Self { url, seen }
+        Self { url, seen, asked }
+    }
+
+    /// Returns once so many requests have come.
+    pub async fn was_asked(&self, times: usize) {
+        loop {
+            let asked = self.asked.notified();
+            if self.seen.lock().unwrap().len() >= times {
+                return;
+            }
+            asked.await;
+        }
     }
 
     pub fn seen(&self) -> Vec<Seen> {
@@ -148,7 +175,7 @@ async fn read(mut request: Request) -> Seen {
 }
 
 fn respond(reply: Reply, clock: &TestClock) -> Response {
-    let Reply { status, headers, body, lost } = reply;
+    let Reply { status, headers, body, lost, hangs: _ } = reply;
     let mut response = Response::builder()
         .status(StatusCode::from_u16(status).unwrap())
         .header("content-type", "application/json")

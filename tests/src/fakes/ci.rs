@@ -7,9 +7,10 @@ use motorpool_control::ports::ci::{
 use motorpool_domain::ci::JobStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub struct TestCi(Mutex<Known>);
+pub struct TestCi(Mutex<Known>, Notify);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -17,6 +18,9 @@ struct Known {
     jobs: BTreeMap<String, JobStatus>,
     paused: BTreeSet<String>,
     busy: BTreeSet<String>,
+    /// Of these runners it says nothing, neither well nor ill.
+    silent_of: BTreeSet<String>,
+    asked_about_jobs: usize,
 }
 
 impl TestCi {
@@ -37,6 +41,25 @@ impl TestCi {
         };
     }
 
+    /// A call to pause the runner is not answered until this is taken back.
+    pub fn hangs(&self, runner: &str, hangs: bool) {
+        match hangs {
+            true => self.known().silent_of.insert(runner.to_owned()),
+            false => self.known().silent_of.remove(runner),
+        };
+        self.1.notify_waiters();
+    }
+
+    /// Returns once somebody has paused the runner.
+    pub async fn has_paused(&self, runner: &str) {
+        self.until(|known| known.paused.contains(runner)).await;
+    }
+
+    /// How often it was asked what became of a job.
+    pub fn asked_about_jobs(&self) -> usize {
+        self.known().asked_about_jobs
+    }
+
     /// Somebody's call arrives.
     pub fn paused(&self, runner: &str) {
         self.known().paused.insert(runner.to_owned());
@@ -44,6 +67,17 @@ impl TestCi {
 
     pub fn is_paused(&self, runner: &str) -> bool {
         self.known().paused.contains(runner)
+    }
+
+    async fn until(&self, is_so: impl Fn(&Known) -> bool + Send) {
+        loop {
+            let changed = self.1.notified();
+            let done = is_so(&self.known());
+            if done {
+                return;
+            }
+            changed.await;
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -74,14 +108,19 @@ impl Ci for TestCi {
     }
 
     async fn job_status(&self, job: &CiJob) -> Result<JobStatus, CiError> {
+        self.known().asked_about_jobs += 1;
         let known = self.answering("tell of a job")?;
         Ok(known.jobs.get(&job.id).copied().unwrap_or(JobStatus::Unknown))
     }
 
     async fn pause(&self, _: &str, runner: &str) -> Result<Paused, CiError> {
+        self.until(|known| !known.silent_of.contains(runner)).await;
         let mut known = self.answering("pause a runner")?;
         known.paused.insert(runner.to_owned());
-        Ok(Paused::Acknowledged { busy: known.busy.contains(runner) })
+        let busy = known.busy.contains(runner);
+        drop(known);
+        self.1.notify_waiters();
+        Ok(Paused::Acknowledged { busy })
     }
 
     async fn unpause(&self, _: &str, runner: &str) -> Result<(), CiError> {

@@ -6,3 +6,4 @@ mod life;
 mod messages;
 mod refusals;
 mod shop;
+mod unwritten;

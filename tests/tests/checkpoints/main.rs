@@ -7,6 +7,7 @@ mod direct;
 mod on_sqs;
 mod together;
 mod vendors;
+mod waits;
 mod workshop;
 
 use anyhow::{Context, Result, bail, ensure};

@@ -104,7 +104,7 @@ impl Workshop {
         Ok(self)
     }
 
-    async fn join(&mut self, machine: &str) -> Result<()> {
+    pub(crate) async fn join(&mut self, machine: &str) -> Result<()> {
         let request = json!({"runner_id": machine, "pool": POOL, "ci_runner": in_ci(machine)});
         let registered =
             self.control.register_runner(&Caller::Operator, serde_json::from_value(request)?).await?;

@@ -122,7 +122,12 @@ impl GitLab {
             Err(CallError::Failed { .. }) if doubtful.len() < MOST_DOUBTFUL => {
                 doubtful.insert((*name).to_owned());
             }
-            Err(CallError::Failed { .. } | CallError::RateLimited(_) | CallError::Refused(_)) => {}
+            Err(
+                CallError::Failed { .. }
+                | CallError::RateLimited(_)
+                | CallError::Silent(_)
+                | CallError::Refused(_),
+            ) => {}
         }
         created
     }

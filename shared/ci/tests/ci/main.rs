@@ -19,4 +19,5 @@ mod jenkins;
 mod jobs;
 mod limits;
 mod secrets;
+mod silence;
 mod stages;

@@ -5,8 +5,8 @@ use crate::error::Refused;
 use crate::ports::queue::QueueName;
 use crate::store::Found;
 use motorpool_domain::alert::{Alert, Incident};
-use motorpool_domain::pool::PoolRecord;
-use motorpool_domain::runner::StateName;
+use motorpool_domain::pool::{Pool, PoolRecord};
+use motorpool_domain::runner::{StateName, is_held_up_by_ci};
 use motorpool_domain::{CheckpointName, RunnerId, Timestamp};
 use std::time::Duration;
 
@@ -51,6 +51,12 @@ impl Control {
                 // Of a newer version, which knows it.
                 Err(_) => Ok(false),
             },
+            Incident::CiSystemAwaited { pool } => {
+                match pass.pools.iter().find(|record| record.pool.name == *pool) {
+                    Some(record) => Ok(!self.is_held_up_by_ci(&record.pool, now).await?),
+                    None => Ok(true),
+                }
+            }
             Incident::RefreshLate => Ok(!pass.is_late),
             // From the beginning of time: what was heard lately counts, and not what was excused.
             Incident::MassSilence => {
@@ -62,6 +68,11 @@ impl Control {
                 Ok(alert.is_quiet_for(passes.max(FEW_MINUTES), now))
             }
         }
+    }
+
+    async fn is_held_up_by_ci(&self, pool: &Pool, now: Timestamp) -> Result<bool, Refused> {
+        let runners = self.all_runners(pool).await?;
+        Ok(runners.iter().any(|runner| is_held_up_by_ci(runner, &pool.rules, now)))
     }
 
     /// A runner whose record can't be read is another version's to judge.

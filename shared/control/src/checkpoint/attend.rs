@@ -8,7 +8,8 @@ use crate::store::{CheckpointWrite, CheckpointWritten, WithRunner};
 use crate::tries::Tries;
 use motorpool_domain::alert::Incident;
 use motorpool_domain::checkpoint::{
-    Checkpoint, FinalizeSource, JobOutcome, abandoned, ended, forgotten, next_look,
+    Checkpoint, FinalizeSource, JobOutcome, abandoned, ended, forgotten, has_outlived_its_time, is_stale,
+    next_look,
 };
 use motorpool_domain::pool::Pool;
 use motorpool_domain::record::Key;
@@ -52,7 +53,9 @@ impl Control {
             let pool = self.store.pool(&checkpoint.pool).await?.map(|record| record.pool);
             let runner = self.store.runner(&checkpoint.runner).await?;
             if let Some(after) = ended(&checkpoint, runner.as_ref(), now) {
-                self.end_checkpoint(&checkpoint, &after, now).await?;
+                let is_late = |pool: &Pool| has_outlived_its_time(&checkpoint, &pool.rules, now);
+                let was_stale = after.is_forgotten() || pool.as_ref().is_some_and(is_late);
+                self.end_checkpoint(&checkpoint, &after, was_stale, now).await?;
                 continue;
             }
             // A pool that is gone had no runner left, and so no checkpoint: there was nothing to end it by.
@@ -61,8 +64,12 @@ impl Control {
                 self.forget(&checkpoint, &after, now).await?;
                 continue;
             }
+            if is_stale(&checkpoint, &runner, &pool.rules, now) {
+                // At each look: whoever found it first may have been cut off before he could say so.
+                self.raise(stale(&checkpoint), &held_up_by(&checkpoint), now).await;
+            }
             if abandoned(&checkpoint, &runner) {
-                let (status, source) = (JobOutcome::Canceled, FinalizeSource::Agent);
+                let (status, source) = (JobOutcome::Canceled, FinalizeSource::Gc);
                 self.finalize(name, status, source, &Actor::Control, now).await?;
                 continue;
             }
@@ -75,10 +82,12 @@ impl Control {
         }
     }
 
+    /// `was_stale`: people may have been told that it has outlived its time.
     async fn end_checkpoint(
         &self,
         before: &Checkpoint,
         after: &Checkpoint,
+        was_stale: bool,
         now: Timestamp,
     ) -> Result<(), Refused> {
         let why = after.state.why().unwrap_or_default();
@@ -94,7 +103,7 @@ impl Control {
                 "a checkpoint came to its end"
             );
             self.wake(Key::from(&after.name));
-            if after.is_forgotten() {
+            if was_stale {
                 self.resolve(&stale(after), now).await;
             }
         }
@@ -107,8 +116,6 @@ impl Control {
         let write = CheckpointWrite { before, after, entry: &entry };
         if self.store.finalize_checkpoint(write, WithRunner::Whatever).await? == CheckpointWritten::Done {
             tracing::warn!(target: "alert", checkpoint = %after.name, runner = %after.runner, job = %after.job, "a checkpoint is stale: nobody said that its job has ended, and its machine is cleaned");
-            let details = format!("job {} on runner {}", after.job, after.runner);
-            self.raise(stale(after), &details, now).await;
         }
         Ok(())
     }
@@ -116,4 +123,12 @@ impl Control {
 
 fn stale(checkpoint: &Checkpoint) -> Incident {
     Incident::StaleCheckpoint { checkpoint: checkpoint.name.to_string() }
+}
+
+fn held_up_by(checkpoint: &Checkpoint) -> String {
+    let Checkpoint { job, runner, .. } = checkpoint;
+    match checkpoint.is_forgotten() {
+        true => format!("job {job} on runner {runner}: nobody said that it has ended"),
+        false => format!("job {job} on runner {runner}, which its CI system has not taken out"),
+    }
 }

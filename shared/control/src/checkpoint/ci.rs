@@ -104,8 +104,8 @@ impl Control {
         else {
             return Ok(false);
         };
-        let first = checkpoint.created_at.after(pool.rules.checkpoints.poll_after);
-        if checkpoint.finalized.is_some() || first > now {
+        // Its look is when it is to be asked about, and is brought forward where another job has come.
+        if checkpoint.finalized.is_some() || checkpoint.look_at > now {
             return Ok(false);
         }
         let status = self.status_in_ci(binding, runner, checkpoint).await?;

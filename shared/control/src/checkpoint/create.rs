@@ -2,10 +2,12 @@
 
 use super::view::view;
 use crate::control::Control;
-use crate::error::Refused;
+use crate::error::{Refused, chain};
 use crate::store::{CheckpointWritten, RunnerWrite};
 use crate::tries::Tries;
-use motorpool_domain::checkpoint::{Checkpoint, Creating, Job, NotCreated, cannot_be_asked_for, creating};
+use motorpool_domain::checkpoint::{
+    Checkpoint, Creating, Job, NotCreated, cannot_be_asked_for, creating, is_asked_sooner,
+};
 use motorpool_domain::pool::Pool;
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Change, Decision, Hold, Holder, Runner, RunnerEvent, decide};
@@ -62,7 +64,12 @@ impl Control {
             };
             match (creating(&runner, active.as_ref(), job, &pool.rules, now), active) {
                 (Creating::Same, Some(active)) => return Ok(active),
-                (Creating::Refused(refusal), _) => return Err(not_created(&refusal)),
+                (Creating::Refused(refusal), active) => {
+                    if let Some(active) = active {
+                        self.ask_sooner(&pool, &runner, &active, now).await;
+                    }
+                    return Err(not_created(&refusal));
+                }
                 (how @ (Creating::Holding | Creating::Attached | Creating::Same), _) => {
                     if let Some(made) = self.write_checkpoint(&pool, &runner, job, &how, now).await? {
                         return Ok(made);
@@ -74,6 +81,20 @@ impl Control {
                 return Err(crate::runner::not_its_token());
             }
             runner = found;
+        }
+    }
+
+    /// Has the CI system asked at once about a job that another one has come after. A hint: losing it costs the time until it is asked anyway.
+    async fn ask_sooner(&self, pool: &Pool, runner: &Runner, active: &Checkpoint, now: Timestamp) {
+        if !is_asked_sooner(active, &pool.rules, now) {
+            return;
+        }
+        let asks = async {
+            self.store.look_at_checkpoint_again(active, now).await?;
+            self.ask_for_attention(runner).await
+        };
+        if let Err(error) = asks.await {
+            tracing::warn!(checkpoint = %active.name, runner = %runner.id, error = chain(&error), "nobody asks about a job at once that another one has come after; it is asked about in its time");
         }
     }
 

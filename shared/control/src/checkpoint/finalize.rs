@@ -131,7 +131,7 @@ impl Control {
                 Finalizing::Queued(after) => (after, "finalized"),
                 Finalizing::Worse(after) => (after, "finalized otherwise"),
             };
-            let told = format!("its job ended: {}, said by {}", status.as_str(), source.as_str());
+            let told = ended_as(status, source);
             let entry = of_checkpoint(now, who, what, &checkpoint, after, told);
             let write = CheckpointWrite { before: &checkpoint, after, entry: &entry };
             let won = match (&word, &runner) {
@@ -207,6 +207,18 @@ impl Control {
     /// Whether `pool`'s runners are attended to by more than their agents.
     pub(crate) fn is_attended(pool: &Pool) -> bool {
         pool.rules.dispatch == Dispatch::Hook
+    }
+}
+
+fn ended_as(status: JobOutcome, source: FinalizeSource) -> String {
+    let status = status.as_str();
+    match source {
+        FinalizeSource::Gc => {
+            format!("its machine was taken from it, and nobody said how its job ended: {status}")
+        }
+        FinalizeSource::Hook | FinalizeSource::Poller | FinalizeSource::Webhook | FinalizeSource::Agent => {
+            format!("its job ended: {status}, said by {}", source.as_str())
+        }
     }
 }
 

@@ -85,7 +85,9 @@ impl Control {
         }
         let told = ci.unpause(&binding.scope, known).await;
         let left = match &told {
-            Ok(()) | Err(CiError::Refused(_) | CiError::RateLimited { .. }) => call.settled(now),
+            Ok(()) | Err(CiError::Refused(_) | CiError::RateLimited { .. } | CiError::Silent { .. }) => {
+                call.settled(now)
+            }
             Err(CiError::Failed { .. }) => Some(call.given_up()),
         };
         self.store.end_unpausing(&call, left.as_ref()).await?;

@@ -119,6 +119,9 @@ pub enum CiError {
     /// Asked too often, by ours or by others with the same credentials.
     #[error("the CI system takes no more calls for {} s", whole_seconds(*retry_after))]
     RateLimited { retry_after: Duration },
+    /// It left an earlier call without an answer, and was not asked now.
+    #[error("the CI system did not answer in time, and is asked again in {} s", whole_seconds(*retry_after))]
+    Silent { retry_after: Duration },
     /// It will say so again until a person has mended something.
     #[error("{0}")]
     Refused(String),

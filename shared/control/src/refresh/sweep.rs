@@ -6,12 +6,12 @@ use crate::error::{Refused, chain};
 use crate::ports::queue::QueueName;
 use crate::store::{Found, Page, WhichClaims};
 use futures_util::{StreamExt, stream};
-use motorpool_domain::Actor;
 use motorpool_domain::alert::Incident;
 use motorpool_domain::pool::{Dispatch, Pool, PoolRecord};
 use motorpool_domain::runner::{
-    Presence, Removal, Runner, RunnerEvent, RunnerState, Whose, is_to_be_announced, whose,
+    Presence, Removal, Runner, RunnerEvent, RunnerState, Whose, is_held_up_by_ci, is_to_be_announced, whose,
 };
+use motorpool_domain::{Actor, Timestamp};
 use motorpool_wire::api::RefreshReport;
 use std::collections::HashSet;
 
@@ -56,6 +56,10 @@ impl Control {
         let pool = &record.pool;
         let runners = self.all_runners(pool).await?;
         let now = self.now();
+        let held_up = runners.iter().find(|runner| is_held_up_by_ci(runner, &pool.rules, now));
+        if let Some(runner) = held_up {
+            self.raise_ci_awaited(pool, runner, now).await;
+        }
         for runner in &runners {
             if let RunnerState::Quarantined { why } = &runner.state {
                 // Whoever quarantined it may have been cut off before he could say so.
@@ -83,6 +87,17 @@ impl Control {
             tracing::warn!(target: "alert", pool = %pool.name, listed, used, "the slot counter differs from the runners listed");
         }
         Ok(())
+    }
+
+    /// Refresh asks the CI system again and again, and gives nobody up for it: so a person should hear of it.
+    async fn raise_ci_awaited(&self, pool: &Pool, runner: &Runner, now: Timestamp) {
+        let (state, waits_s) = (runner.state.name(), now.since(runner.entered_at).as_secs());
+        tracing::warn!(target: "alert", pool = %pool.name, runner = %runner.id, %state, waits_s, "machines wait for their CI system");
+        let ci = pool.rules.ci.as_ref();
+        let trouble = ci.and_then(|binding| self.ci.get(binding.system)?.trouble(&binding.scope));
+        let said = trouble.map(|trouble| format!("; {}", trouble.what)).unwrap_or_default();
+        let details = format!("runner {} for one, {state} for {waits_s} s{said}", runner.id);
+        self.raise(Incident::CiSystemAwaited { pool: pool.name.clone() }, &details, now).await;
     }
 
     /// The provider's inventory, both ways.
@@ -175,7 +190,7 @@ impl Control {
         }
     }
 
-    pub(super) async fn all_runners(&self, pool: &Pool) -> Result<Vec<Runner>, Refused> {
+    pub(crate) async fn all_runners(&self, pool: &Pool) -> Result<Vec<Runner>, Refused> {
         let mut all = Vec::new();
         let mut page = Page::first(PAGE);
         loop {

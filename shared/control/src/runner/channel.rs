@@ -4,7 +4,7 @@
 use super::token::not_its_token;
 use crate::caller::Caller;
 use crate::control::Control;
-use crate::error::Refused;
+use crate::error::{Refused, chain};
 use crate::ports::channels::{AgentChannels, ExecError};
 use crate::ports::ledger::LedgerError;
 use crate::secrets::token_sha256;
@@ -95,7 +95,10 @@ impl Control {
         };
         let told = cut(format!("{how}, after {} ms: {cmd}", millis(ended.since(begun))));
         let entry = AuditEntry::of(ended, caller.actor(), "exec ended", told);
-        self.store.note(&Key::from(id), &entry).await?;
+        if let Err(error) = self.store.note(&Key::from(id), &entry).await {
+            // The command is done: whoever asked for it must hear how it ended, or he has it run twice.
+            tracing::warn!(target: "alert", runner = %id, error = chain(&error), "how a command ended could not be written down");
+        }
         tracing::info!(runner = %id, pool = %runner.pool, result = how, ms = millis(ended.since(begun)), "a command was run on a machine");
         outcome.map(kept).map_err(NotRun::ByAgent)
     }

@@ -191,7 +191,9 @@ impl Control {
 impl From<CiError> for Refused {
     fn from(error: CiError) -> Self {
         match &error {
-            CiError::RateLimited { retry_after } => Refused::too_many(error.to_string(), *retry_after),
+            CiError::RateLimited { retry_after } | CiError::Silent { retry_after } => {
+                Refused::too_many(error.to_string(), *retry_after)
+            }
             CiError::Refused(_) => {
                 tracing::warn!(target: "alert", error = chain(&error), "the CI system refuses a registration");
                 Refused::new(

@@ -28,9 +28,13 @@ pub enum Incident {
     DeadLetters {
         queue: String,
     },
-    /// A checkpoint is past its time to live, and was neither finalized nor reset.
+    /// A checkpoint is past its time to live, and not at its end.
     StaleCheckpoint {
         checkpoint: String,
+    },
+    /// Machines have long waited to be taken out of their CI system's hands, or to be given back into them.
+    CiSystemAwaited {
+        pool: PoolName,
     },
     /// Refresh was not called for so long that whatever was due waited.
     RefreshLate,
@@ -54,6 +58,7 @@ impl Incident {
             Self::LaunchRefused { .. } => "launch_refused",
             Self::DeadLetters { .. } => "dead_letters",
             Self::StaleCheckpoint { .. } => "stale_checkpoint",
+            Self::CiSystemAwaited { .. } => "ci_system_awaited",
             Self::RefreshLate => "refresh_late",
             Self::MassSilence => "mass_silence",
             Self::LedgerUnreadable { .. } => "ledger_unreadable",
@@ -66,7 +71,7 @@ impl Incident {
             Self::RunnerQuarantined { runner }
             | Self::TokenMisused { runner }
             | Self::LaunchSecretMisused { runner } => Some(runner.as_str()),
-            Self::LaunchRefused { pool } => Some(pool.as_str()),
+            Self::LaunchRefused { pool } | Self::CiSystemAwaited { pool } => Some(pool.as_str()),
             Self::DeadLetters { queue } => Some(queue),
             Self::StaleCheckpoint { checkpoint } => Some(checkpoint),
             Self::LedgerUnreadable { kind } => Some(kind),
@@ -89,6 +94,9 @@ impl Incident {
             Self::StaleCheckpoint { checkpoint } => {
                 format!("the checkpoint {checkpoint} has come to its end")
             }
+            Self::CiSystemAwaited { pool } => {
+                format!("no machine of pool {pool} waits long for its CI system any more")
+            }
             Self::RefreshLate => "refresh comes in time again".to_owned(),
             Self::MassSilence => "most heartbeats are heard again".to_owned(),
             Self::LedgerUnreadable { kind } => {
@@ -107,6 +115,7 @@ impl Incident {
             | Self::LaunchRefused { .. }
             | Self::DeadLetters { .. }
             | Self::StaleCheckpoint { .. }
+            | Self::CiSystemAwaited { .. }
             | Self::LedgerUnreadable { .. } => 5 * MINUTE,
         }
     }
@@ -129,6 +138,9 @@ impl fmt::Display for Incident {
             Self::DeadLetters { queue } => write!(f, "the queue {queue} has messages that nobody could use"),
             Self::StaleCheckpoint { checkpoint } => {
                 write!(f, "the checkpoint {checkpoint} has outlived its time")
+            }
+            Self::CiSystemAwaited { pool } => {
+                write!(f, "machines of pool {pool} wait for their CI system, and can take no job meanwhile")
             }
             Self::RefreshLate => f.write_str("refresh came late: what was due had to wait"),
             Self::MassSilence => f.write_str(

@@ -120,15 +120,18 @@ pub fn abandoned(checkpoint: &Checkpoint, runner: &Runner) -> bool {
     is_its && is_left && checkpoint.state == CheckpointState::Created && checkpoint.finalized.is_none()
 }
 
-/// Its clean task has not been issued: nobody has begun to make good of a success what was none.
+/// Its clean task has not been issued: nobody has begun to make good of a success what was none. A runner that a person must look at is cleaned anew
+/// once it is let out, and how is settled anew.
 fn is_not_cleaned_yet(checkpoint: &Checkpoint, runner: &Runner) -> bool {
     runner.checkpoint.as_ref() == Some(&checkpoint.name)
         && match &runner.state {
             RunnerState::Resetting { step, .. } => step.is_none(),
-            RunnerState::Running { .. } | RunnerState::Claimed { .. } | RunnerState::Releasing { .. } => true,
+            RunnerState::Running { .. }
+            | RunnerState::Claimed { .. }
+            | RunnerState::Releasing { .. }
+            | RunnerState::Quarantined { .. } => true,
             RunnerState::Created { .. }
             | RunnerState::Idle
-            | RunnerState::Quarantined { .. }
             | RunnerState::Terminating { .. }
             | RunnerState::Terminated { .. } => false,
         }

@@ -7,13 +7,15 @@ mod finalize;
 mod in_ci;
 mod noticed;
 mod record;
+mod stale;
 
 pub use completed::{CompletedJob, github_outcome, gitlab_outcome};
 pub use create::{Creating, NotCreated, creating};
 pub use finalize::{Finalizing, abandoned, finalizing, forgotten, is_time_over};
 pub use in_ci::{CannotAsk, cannot_be_asked_for, has_left_its_machine};
-pub use noticed::{clean_step, ended, next_look};
+pub use noticed::{clean_step, ended, is_asked_sooner, next_look};
 pub use record::{CHECKPOINT, active_checkpoints, checkpoints_of_job};
+pub use stale::{has_outlived_its_time, is_stale};
 
 use crate::ids::{CheckpointName, Epoch, JobId, PoolName, RunnerId};
 use crate::pool::CheckpointRules;
@@ -76,7 +78,7 @@ pub enum FinalizeSource {
     Poller,
     Webhook,
     Agent,
-    /// Nobody did, within the checkpoint's time.
+    /// Nobody did, within the checkpoint's time or before its machine was taken from it.
     Gc,
 }
 
@@ -200,8 +202,15 @@ impl Checkpoint {
         Self { state, rev: self.rev + 1, ..self.clone() }
     }
 
-    /// Nobody said that its job has ended, and nobody may any more.
+    /// Nobody said in time that its job has ended, and nobody may any more. Not of one whose machine was taken from it: nobody had to say anything.
     pub fn is_forgotten(&self) -> bool {
-        self.finalized.is_some_and(|finalized| finalized.source == FinalizeSource::Gc)
+        let nobody_said = self.finalized.is_some_and(|finalized| finalized.source == FinalizeSource::Gc);
+        nobody_said
+            && match &self.state {
+                CheckpointState::Created | CheckpointState::GcReset { .. } => true,
+                CheckpointState::FinalizeQueued
+                | CheckpointState::Reset { .. }
+                | CheckpointState::Deleted { .. } => false,
+            }
     }
 }

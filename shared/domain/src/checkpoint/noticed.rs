@@ -3,7 +3,7 @@
 
 use super::finalize::over_at;
 use super::{Checkpoint, CheckpointState, JobOutcome};
-use crate::pool::{CheckpointRules, Clean, Rules};
+use crate::pool::{CheckpointRules, Clean, Dispatch, Rules};
 use crate::runner::{CleanStep, Runner, RunnerState, Wear};
 use crate::time::Timestamp;
 use std::time::Duration;
@@ -45,10 +45,17 @@ pub fn ended(checkpoint: &Checkpoint, runner: Option<&Runner>, now: Timestamp) -
     let is_its = |runner: &&Runner| runner.checkpoint.as_ref() == Some(&checkpoint.name);
     let state = match runner {
         Some(runner) if is_its(&runner) && !is_over(runner) => return None,
-        Some(runner) if !is_over(runner) && runner.epoch > checkpoint.epoch => proven(checkpoint, now),
+        Some(runner) if is_cleaned_since(runner, checkpoint) => proven(checkpoint, now),
         Some(_) | None => gone(checkpoint, now),
     };
     Some(checkpoint.becoming(state))
+}
+
+/// Its epoch is a later one, and it is the same machine's: one that was registered again under its id has proven nothing of what it was before.
+fn is_cleaned_since(runner: &Runner, checkpoint: &Checkpoint) -> bool {
+    let is_new =
+        matches!(runner.state, RunnerState::Created { .. }) || runner.made_at > checkpoint.created_at;
+    !is_over(runner) && !is_new && runner.epoch > checkpoint.epoch
 }
 
 fn is_over(runner: &Runner) -> bool {
@@ -113,9 +120,18 @@ pub fn next_look(
         return now.after(rules.limits.heartbeat);
     }
     let over_at = over_at(checkpoint, runner, &rules.checkpoints);
-    let first_poll = checkpoint.created_at.after(rules.checkpoints.poll_after);
-    let next_poll = first_poll.max(now.after(rules.checkpoints.poll));
+    // Who looks before the time for it does not ask, and has that time stay.
+    let next_poll =
+        if checkpoint.look_at > now { checkpoint.look_at } else { now.after(rules.checkpoints.poll) };
     let look_at = if polls { over_at.min(next_poll) } else { over_at };
     // A runner that is late to be released is not looked at without a pause.
     look_at.max(now.after(Duration::from_secs(1)))
+}
+
+/// Another job has come to its machine, which its CI system hands out one after the other: this one may be over, and its CI system is asked at once.
+/// Not where somebody is about to ask: it is asked no more often than it is polled, however many jobs come.
+pub fn is_asked_sooner(checkpoint: &Checkpoint, rules: &Rules, now: Timestamp) -> bool {
+    let runs = checkpoint.state == CheckpointState::Created && checkpoint.finalized.is_none();
+    let can_be_asked = rules.dispatch == Dispatch::Hook && rules.ci.is_some();
+    runs && can_be_asked && checkpoint.look_at > now.after(rules.checkpoints.poll)
 }

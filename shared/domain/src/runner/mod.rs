@@ -31,8 +31,8 @@ pub use launching::{
 };
 pub use liveness::{Look, look, next_look, overdue};
 pub use pausing::{
-    ToPause, awaits_name, awaits_pause, awaits_step, is_open_in_ci, is_to_be_paused, is_to_be_unpaused,
-    known_in_ci, must_be_named, to_pause, waits_for_ci, wanted_label,
+    ToPause, awaits_name, awaits_pause, awaits_step, is_held_up_by_ci, is_open_in_ci, is_to_be_paused,
+    is_to_be_unpaused, known_in_ci, must_be_named, to_pause, waits_for_ci, wanted_label,
 };
 pub use record::{ANNOUNCED, FOR_NOBODY, RUNNER, SEEN, ended_runners, live_runners, state_prefix};
 pub use revise::{COMMAND_PATTERN, LONGEST_COMMAND, Revised, Revision, is_command, revise};

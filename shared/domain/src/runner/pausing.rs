@@ -5,6 +5,7 @@ use super::{Runner, RunnerState};
 use crate::ci::{CiBinding, CiSystem};
 use crate::ids::Label;
 use crate::pool::{Dispatch, Rules};
+use crate::time::Timestamp;
 
 fn is_paused_in_ci(rules: &Rules) -> bool {
     rules.dispatch == Dispatch::Hook && rules.ci.is_some()
@@ -31,6 +32,14 @@ pub fn is_to_be_unpaused(runner: &Runner, rules: &Rules) -> bool {
 /// Its CI system should bring it jobs.
 pub fn is_open_in_ci(runner: &Runner, rules: &Rules) -> bool {
     runner.state == RunnerState::Idle && is_paused_in_ci(rules)
+}
+
+/// It waits for its CI system for longer than a machine may take to be clean: to be paused before it is cleaned, or to be brought jobs again. A job's
+/// machine is not meant: its job may run on, and its checkpoint has a time of its own.
+pub fn is_held_up_by_ci(runner: &Runner, rules: &Rules, now: Timestamp) -> bool {
+    let awaits_pause = awaits_pause(runner, rules) && runner.checkpoint.is_none();
+    let waits = awaits_pause || is_to_be_unpaused(runner, rules);
+    waits && now.since(runner.entered_at) >= rules.resets_within()
 }
 
 /// Nobody has said yet how it is to be cleaned, and how its job ended decides.
