@@ -72,3 +72,44 @@ fn a_job_after_another_finds_the_machine_clean_and_hooks_know_no_token() {
     assert!(!log.contains("has replaced"), "{log}");
     assert_eq!(machine.operator(&["runners", "show", "mac-01"])["state"], "idle");
 }
+
+const UNRESETTABLE: &str = r#"
+refresh_seconds = 1
+[pools.macs]
+backend = "bare_metal"
+dispatch = "hook"
+clean = "reset"
+reset_cmd = 'test ! -e "$MOTORPOOL_RUNNER_DIR/../broken"'
+run_cmd = "exec sleep 1000"
+heartbeat_seconds = 1
+grace_seconds = 5
+"#;
+
+#[test]
+fn a_machine_that_can_not_be_reset_is_let_out_of_quarantine_by_a_person() {
+    let machine = Machine::ready(UNRESETTABLE);
+    let shown = |field: &str| machine.operator(&["runners", "show", "mac-01"])[field].clone();
+    let incidents = || machine.operator(&["alerts"])["alerts"].clone();
+    fs::write(machine.path("broken"), "").unwrap();
+    let checkpoint = machine.create("42");
+    let end = ["finalize", "--checkpoint", &checkpoint, "--status", "failure"];
+    assert_eq!(machine.hook(&end).0, Some(0));
+    machine.until("it is quarantined", |_| shown("state") == "quarantined");
+    let why = shown("why").to_string();
+    assert!(why.contains("it could not be cleaned in 3 attempts"), "{why}");
+    let told = machine.hook(&["status", "--checkpoint", &checkpoint]).1;
+    assert!(told.contains("is finalize_queued"), "nobody says that its machine is clean: {told}");
+    machine.until("people are told", |_| incidents()[0]["subject"] == "mac-01");
+    assert_eq!(incidents()[0]["incident"], "runner_quarantined");
+    assert_eq!(machine.hook(&["ready"]).0, Some(1));
+
+    fs::remove_file(machine.path("broken")).unwrap();
+    let released = machine.operator(&["runners", "release", "mac-01"]);
+    assert_eq!((&released["state"], &released["epoch"]), (&"resetting".into(), &4.into()));
+    machine.until("it is clean", |machine| {
+        machine.hook(&["status", "--checkpoint", &checkpoint]).1.contains("is reset")
+    });
+    assert_eq!((shown("state"), shown("epoch")), ("idle".into(), 4.into()));
+    assert_eq!(shown("proof"), "its reset succeeded");
+    machine.until("it is over for people, too", |_| incidents() == serde_json::json!([]));
+}
