@@ -102,6 +102,9 @@ fn a_machine_that_can_not_be_reset_is_let_out_of_quarantine_by_a_person() {
     machine.until("people are told", |_| incidents()[0]["subject"] == "mac-01");
     assert_eq!(incidents()[0]["incident"], "runner_quarantined");
     assert_eq!(machine.hook(&["ready"]).0, Some(1));
+    let log = machine.operator(&["audit", "mac-01"]);
+    let failures = log["entries"].as_array().unwrap().iter().filter(|entry| entry["result"] == "error");
+    assert_eq!(failures.count(), 3, "{log}");
 
     fs::remove_file(machine.path("broken")).unwrap();
     let released = machine.operator(&["runners", "release", "mac-01"]);

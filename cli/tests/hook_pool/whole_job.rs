@@ -202,6 +202,10 @@ impl Machine {
         let by = proof.task.map(|task| task.to_string());
         assert_eq!((state, found.0, proof.how), (RunnerState::Idle, epoch, how));
         assert_eq!((by.as_deref(), checkpoint), (Some(task), None));
+        let log = self.operator(&["audit", "mac-01"]);
+        let idle = format!("idle@{epoch}");
+        let mut ends = log["entries"].as_array().unwrap().iter().filter(|entry| entry["to"] == *idle);
+        assert!(ends.any(|entry| entry["result"] == "ok" && entry["duration_ms"].is_u64()), "{log}");
     }
 }
 

@@ -12,7 +12,7 @@ use motorpool_control::{Caller, Control, Page, Parts, SweepWish, WhichAlerts};
 use motorpool_domain::alert::{Alert, AlertMessage, Incident};
 use motorpool_domain::record::{Key, Kind, Version};
 use motorpool_domain::runner::{Runner, RunnerState};
-use motorpool_domain::{Actor, AuditEntry, RunnerId, Timestamp};
+use motorpool_domain::{Actor, AuditEntry, AuditResult, RunnerId, Timestamp};
 use motorpool_tests::fakes::played::{PlayedAgents, PlayedHost};
 use motorpool_tests::harness::world::{POOL, World, first_member, pool};
 use motorpool_wire::api::{AlertView, RefreshReport};
@@ -286,6 +286,11 @@ async fn a_forgotten_checkpoint_is_an_incident_until_its_machine_is_clean() -> R
     assert_eq!(told.receiver.took(), both);
     assert_eq!(told.control.any_checkpoint_status(&Caller::Operator, &name).await?.state, "gc_reset");
     assert_eq!(told.listed(WhichAlerts::Open).await?, []);
+
+    let log = told.control.audit(&Caller::Operator, &format!("checkpoint:{name}"), Page::first(10)).await?;
+    let gave_up = log.entries.iter().find(|entry| entry.what == "forgotten").context("it was given up")?;
+    assert_eq!(gave_up.result, Some(AuditResult::Error));
+    ensure!(gave_up.duration_ms.is_some_and(|took| took >= 30 * 60_000), "{gave_up:?}");
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use motorpool_domain::runner::{
     CleanProof, CleanStep, Credential, Hold, Holder, OwnCommands, ProofKind, Runner, RunnerState, Wear,
 };
 use motorpool_domain::spec::{Offer, Spec, TypeGlobs, Usage, Want};
-use motorpool_domain::{Actor, AuditEntry, Epoch, Threshold, Timestamp};
+use motorpool_domain::{Actor, AuditEntry, AuditResult, Epoch, Threshold, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -412,6 +412,8 @@ pub(crate) fn log_entry() -> AuditEntry {
         from: Some("claimed@3".to_owned()),
         to: Some("running@3".to_owned()),
         why: "its agent registered it".to_owned(),
+        result: Some(AuditResult::Ok),
+        duration_ms: Some(1_200),
     }
 }
 

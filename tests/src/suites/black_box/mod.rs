@@ -100,6 +100,7 @@ macro_rules! with_black_box_cases {
                 why_tells_what_a_claim_waits_for,
                 refuse_09_why_tells_nothing_of_the_next_holder,
                 a_pools_log_tells_who_defined_it,
+                what_can_fail_has_a_result_and_a_duration,
                 a_log_is_asked_for_by_subject;
             checkpoints:
                 a_job_s_checkpoint_is_created_with_its_runner_running,
