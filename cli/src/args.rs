@@ -57,7 +57,7 @@ pub(crate) enum Verb {
     Checkpoint(CheckpointArgs),
     /// Look at everything that is due, now
     Refresh(RefreshArgs),
-    /// Show what happened to a runner, a claim or a pool: who, what, from, to, why
+    /// Show what happened to a runner, a claim, a pool or a checkpoint: who, what, from, to, why
     Audit(AuditArgs),
     /// List the incidents that people are told of
     Alerts(AlertsArgs),
@@ -356,7 +356,7 @@ pub(crate) struct RefreshArgs {
 pub(crate) struct AuditArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// A runner's id, a claim's id (c-…), or pool:NAME
+    /// A runner's id, a claim's id (c-…), pool:NAME or checkpoint:NAME
     pub(crate) subject: String,
 }
 

@@ -1,7 +1,7 @@
 //! The black-box suite of the pool layer against `serve`: each case has a serve of its own.
 
 use anyhow::{Context, Result};
-use motorpool_tests::harness::serve::Serve;
+use motorpool_tests::harness::serve::{Serve, fresh_dir};
 use motorpool_tests::suites::black_box::Target;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,9 @@ macro_rules! each_on_its_own_serve {
 motorpool_tests::with_black_box_cases!(each_on_its_own_serve);
 
 async fn on_its_own_serve(case: impl AsyncFn(&Target) -> Result<()>) -> Result<()> {
-    let serve = Serve::start(&Target::pools_file())?;
+    let dir = fresh_dir()?;
+    let pools = Target::pools_file_with_webhooks(dir.path())?;
+    let serve = Serve::start_in(dir, &pools, Vec::new())?;
     let outcome = case(&Target::new(serve.api().clone(), "1")).await;
     outcome.with_context(|| format!("--- the end of serve's log ---\n{}\n---", end_of(&serve.log())))
 }

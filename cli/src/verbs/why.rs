@@ -88,14 +88,13 @@ mod tests {
             state: "pending".to_owned(),
             why: "1 of 2 runners is ready; pool small has no free slot".to_owned(),
             runners: vec!["r-1 is running, heard from 2 s ago".to_owned()],
-            history: vec![AuditEntry {
-                at: Timestamp::from_millis(1_000),
-                who: Actor::Owner(Owner::operator()),
-                what: "claim opened".to_owned(),
-                from: None,
-                to: Some("pending".to_owned()),
-                why: "2 runners asked for".to_owned(),
-            }],
+            history: vec![AuditEntry::of_new(
+                Timestamp::from_millis(1_000),
+                Actor::Owner(Owner::operator()),
+                "claim opened",
+                "pending",
+                "2 runners asked for",
+            )],
         };
         let other = crate::verbs::claims::tests::claim("ready", 0);
         assert_eq!(

@@ -19,7 +19,7 @@ pub mod spec;
 pub mod text;
 pub mod time;
 
-pub use audit::{Actor, AuditEntry};
+pub use audit::{Actor, AuditEntry, AuditResult};
 pub use ids::{
     CheckpointName, ClaimId, DeliveryId, Epoch, IdError, JobId, Label, LaunchId, Owner, PoolName, RunnerId,
     TaskId, Workflow,

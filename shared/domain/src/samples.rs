@@ -42,8 +42,7 @@ pub fn pool(name: &str, rules: Rules) -> Pool {
 }
 
 pub fn entry(at: Timestamp, what: &str) -> AuditEntry {
-    let (what, why) = (what.to_owned(), "a test needs it".to_owned());
-    AuditEntry { at, who: Actor::Control, what, from: None, to: None, why }
+    AuditEntry::of(at, Actor::Control, what, "a test needs it")
 }
 
 /// The first of its launch in the pool `small`, with ten minutes to come.

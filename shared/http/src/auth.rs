@@ -42,6 +42,13 @@ pub struct Operator(pub Caller);
 /// An agent's token as it came. Whose it is, only `control` can tell.
 pub struct AgentToken(pub String);
 
+/// Who asks about what is a runner's own: its agent, whose token only `control` can tell whose it is, or a caller.
+#[derive(Debug)]
+pub enum AgentOrCaller {
+    Agent(AgentToken),
+    Caller(Caller),
+}
+
 /// What a token is stored and compared as.
 pub fn sha256(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
@@ -172,6 +179,25 @@ impl<S: Send + Sync> FromRequestParts<S> for AgentToken {
         let token = bearer(&parts.headers)?.to_owned();
         Mark::note(&parts.extensions, CallerKind::Agent);
         Ok(Self(token))
+    }
+}
+
+impl<S> FromRequestParts<S> for AgentOrCaller
+where
+    S: Send + Sync,
+    Arc<Tokens>: FromRef<S>,
+{
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        if let Some(Authenticated(caller)) = parts.extensions.remove() {
+            return Ok(Self::Caller(caller));
+        }
+        let tokens: Arc<Tokens> = FromRef::from_ref(state);
+        match tokens.caller(bearer(&parts.headers)?) {
+            Some(caller) => Ok(Self::Caller(caller)),
+            None => AgentToken::from_request_parts(parts, state).await.map(Self::Agent),
+        }
     }
 }
 

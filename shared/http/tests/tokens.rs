@@ -10,7 +10,7 @@ use axum::routing::get as on_get;
 use motorpool_control::Caller;
 use motorpool_domain::Owner;
 use motorpool_http::Tokens;
-use motorpool_http::auth::{AgentToken, Authenticated, Operator, sha256};
+use motorpool_http::auth::{AgentOrCaller, AgentToken, Authenticated, Operator, sha256};
 use motorpool_wire::error::ErrorCode::{Forbidden, Unauthorized};
 use seen::{get, get_with, send};
 use std::collections::BTreeMap;
@@ -30,7 +30,15 @@ fn router() -> Router {
         .route("/known", on_get(async |Authenticated(caller): Authenticated| caller.owner().to_string()))
         .route("/operator", on_get(async |Operator(caller): Operator| caller.owner().to_string()))
         .route("/agent", on_get(async |AgentToken(token): AgentToken| token))
+        .route("/either", on_get(either))
         .with_state(Arc::new(tokens()))
+}
+
+async fn either(who: AgentOrCaller) -> String {
+    match who {
+        AgentOrCaller::Agent(AgentToken(token)) => format!("perhaps an agent with {token}"),
+        AgentOrCaller::Caller(caller) => caller.owner().to_string(),
+    }
 }
 
 #[test]
@@ -88,6 +96,21 @@ async fn refuse_8_a_runners_token_opens_agent_routes_only() {
         assert_eq!(send(&router, get_with("/agent", &format!("Bearer {token}"))).await.text, token);
     }
     send(&router, get("/agent")).await.refused(401, Unauthorized);
+}
+
+#[tokio::test]
+async fn what_is_a_runners_own_may_be_asked_of_by_its_agent_or_a_caller() {
+    let router = router();
+    for (token, told) in [
+        ("mp_admin_1", "operator"),
+        ("mp_team_r", "red"),
+        ("mp_runner_abc", "perhaps an agent with mp_runner_abc"),
+        ("nobodys", "perhaps an agent with nobodys"),
+    ] {
+        assert_eq!(send(&router, get_with("/either", &format!("Bearer {token}"))).await.text, told);
+    }
+    send(&router, get("/either")).await.refused(401, Unauthorized);
+    send(&router, get_with("/either", "Basic mp_admin_1")).await.refused(401, Unauthorized);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ described! {
     Owner, "A team's name, or `operator`.", text(ids::Owner::PATTERN);
     Label, "The label under which a claim's runners register.", text(ids::Label::PATTERN);
     TaskId, "A task of an agent.", text(ids::TaskId::PATTERN);
-    Subject, "A runner's id, a claim's id, or `pool:NAME`.", text(&subject_pattern());
+    Subject, "A runner's id, a claim's id, `pool:NAME` or `checkpoint:NAME`.", text(&subject_pattern());
     PageEnd, "`next` of the page before.", text("^[A-Za-z0-9_-]+$");
     InstanceType, "A type of machine.", text(INSTANCE_TYPE_PATTERN);
     TypeGlobs, "Types of machines by pattern, separated by spaces.",
@@ -163,5 +163,7 @@ fn whole(least: u64, most: u64) -> ObjectBuilder {
 /// A claim's id has the form of a runner's, too.
 fn subject_pattern() -> String {
     let inner = |pattern: &'static str| pattern.trim_start_matches('^').trim_end_matches('$');
-    format!("^(pool:{}|{})$", inner(ids::PoolName::PATTERN), inner(ids::RunnerId::PATTERN))
+    let [pool, checkpoint, runner] =
+        [ids::PoolName::PATTERN, ids::CheckpointName::PATTERN, ids::RunnerId::PATTERN].map(inner);
+    format!("^(pool:{pool}|checkpoint:{checkpoint}|{runner})$")
 }

@@ -7,7 +7,7 @@ mod zip;
 
 use crate::harness::api::Api;
 use crate::harness::emulated_aws::{endpoint, fresh_name};
-use crate::harness::serve::ADMIN_TOKEN;
+use crate::harness::serve::{ADMIN_TOKEN, WEBHOOK_SECRET};
 use anyhow::{Context, Result};
 use front::Front;
 use motorpool_functions::routes::Function;
@@ -73,6 +73,7 @@ impl Functions {
     pub async fn deploy(on: &SharedLedger, settings: &Value) -> Result<Self> {
         let mut environment: BTreeMap<String, String> = on.environment().into_iter().collect();
         environment.insert("MOTORPOOL_SETTINGS".to_owned(), settings.to_string());
+        environment.insert("MOTORPOOL_GITHUB_WEBHOOK_SECRET".to_owned(), WEBHOOK_SECRET.to_owned());
         // The emulator waits for an invocation's log, and longest for one that has none: each request is to have its line.
         environment.insert("RUST_LOG".to_owned(), "info,motorpool_http=debug".to_owned());
         let mut deployed = BTreeMap::new();

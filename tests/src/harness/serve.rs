@@ -11,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 pub const ADMIN_TOKEN: &str = "mp_admin_for_tests_only_0123456789";
+/// Of GitHub's webhooks, where they are taken.
+pub const WEBHOOK_SECRET: &str = "mp_webhook_for_tests_only_0123456789";
 
 #[derive(Debug)]
 pub struct Serve {

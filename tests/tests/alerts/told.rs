@@ -12,8 +12,9 @@ use motorpool_control::{Caller, Control, Page, Parts, SweepWish, WhichAlerts};
 use motorpool_domain::alert::{Alert, AlertMessage, Incident};
 use motorpool_domain::record::{Key, Kind, Version};
 use motorpool_domain::runner::{Runner, RunnerState};
-use motorpool_domain::{Actor, AuditEntry, RunnerId, Timestamp};
-use motorpool_tests::harness::world::{World, first_member, pool};
+use motorpool_domain::{Actor, AuditEntry, AuditResult, RunnerId, Timestamp};
+use motorpool_tests::fakes::played::{PlayedAgents, PlayedHost};
+use motorpool_tests::harness::world::{POOL, World, first_member, pool};
 use motorpool_wire::api::{AlertView, RefreshReport};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -48,6 +49,7 @@ struct Told {
     world: World,
     control: Control,
     receiver: Receiver,
+    agents: PlayedAgents,
 }
 
 impl Told {
@@ -60,7 +62,7 @@ impl Told {
         let receiver = Receiver::start().await?;
         let alerts = Some(sender(&world, &receiver)?);
         let control = Control::new(Parts { alerts, ..world.parts() });
-        Ok(Self { world, control, receiver })
+        Ok(Self { world, control, receiver, agents: PlayedAgents::default() })
     }
 
     async fn refresh(&self) -> Result<RefreshReport> {
@@ -74,6 +76,30 @@ impl Told {
             self.refresh().await?;
         }
         Ok(())
+    }
+
+    /// A machine of somebody's own, clean and idle.
+    async fn join(&self, machine: &str) -> Result<PlayedHost> {
+        let request = serde_json::from_value(json!({"runner_id": machine, "pool": POOL}))?;
+        let registered = self.control.register_runner(&Caller::Operator, request).await?;
+        let host = PlayedHost {
+            runner: RunnerId::parse(machine)?,
+            secret: registered.bootstrap_secret.context("a secret")?,
+            machine_id: machine.to_owned(),
+            notice: None,
+        };
+        self.works(&host).await?;
+        Ok(host)
+    }
+
+    /// Its agent and whoever attends to runners, until there is nothing to do.
+    async fn works(&self, host: &PlayedHost) -> Result<()> {
+        loop {
+            let rests = self.agents.sync(&self.control, host).await?.task.is_none();
+            if self.control.attend_to_notices(Duration::ZERO).await? == 0 && rests {
+                return Ok(());
+            }
+        }
     }
 
     async fn listed(&self, which: WhichAlerts) -> Result<Vec<AlertView>> {
@@ -233,6 +259,38 @@ async fn fault_20_an_outage_is_one_incident_until_the_heartbeats_are_heard() -> 
         told.refresh().await?;
     }
     assert_eq!(told.receiver.took(), ["mass_silence - opened", "mass_silence - over"]);
+    Ok(())
+}
+
+/// A job of whose end nobody tells is given up at its checkpoint's time, and the incident lasts until its machine is clean.
+#[tokio::test]
+async fn a_forgotten_checkpoint_is_an_incident_until_its_machine_is_clean() -> Result<()> {
+    let settings = json!({
+        "backend": "bare_metal", "dispatch": "hook", "clean": "reset", "reset_cmd": "reset",
+        "idle_minutes": 600, "heartbeat_seconds": 3600,
+    });
+    let told = Told::start_with(settings).await?;
+    let machine = told.join("mac-1").await?;
+    let job = serde_json::from_value(json!({"job_id": "1"}))?;
+    let name = told.control.create_checkpoint("mp_runner_mac-1", job).await?.name;
+    told.passes(59).await?;
+    assert_eq!(told.receiver.took(), [""; 0], "its job may take half an hour");
+    told.passes(2).await?;
+    assert_eq!(told.receiver.took(), [format!("stale_checkpoint {name} opened")]);
+    told.passes(5).await?;
+    assert_eq!(told.receiver.took().len(), 1, "its machine is not clean yet");
+
+    told.works(&machine).await?;
+    told.passes(12).await?;
+    let both = ["opened", "over"].map(|state| format!("stale_checkpoint {name} {state}"));
+    assert_eq!(told.receiver.took(), both);
+    assert_eq!(told.control.any_checkpoint_status(&Caller::Operator, &name).await?.state, "gc_reset");
+    assert_eq!(told.listed(WhichAlerts::Open).await?, []);
+
+    let log = told.control.audit(&Caller::Operator, &format!("checkpoint:{name}"), Page::first(10)).await?;
+    let gave_up = log.entries.iter().find(|entry| entry.what == "forgotten").context("it was given up")?;
+    assert_eq!(gave_up.result, Some(AuditResult::Error));
+    ensure!(gave_up.duration_ms.is_some_and(|took| took >= 30 * 60_000), "{gave_up:?}");
     Ok(())
 }
 

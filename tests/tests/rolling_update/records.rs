@@ -19,7 +19,7 @@ use motorpool_domain::runner::{
     Wear,
 };
 use motorpool_domain::spec::{Offer, Spec, TypeGlobs, Usage, Want};
-use motorpool_domain::{Actor, AuditEntry, Epoch, Threshold, Timestamp};
+use motorpool_domain::{Actor, AuditEntry, AuditResult, Epoch, Threshold, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -425,6 +425,8 @@ pub(crate) fn log_entry() -> AuditEntry {
         from: Some("claimed@3".to_owned()),
         to: Some("running@3".to_owned()),
         why: "its agent registered it".to_owned(),
+        result: Some(AuditResult::Ok),
+        duration_ms: Some(1_200),
     }
 }
 

@@ -12,7 +12,7 @@ use motorpool_domain::pool::Pool;
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Change, Decision, Hold, Holder, Runner, RunnerEvent, decide};
 use motorpool_domain::text::steers;
-use motorpool_domain::{Actor, AuditEntry, CheckpointName, Timestamp};
+use motorpool_domain::{Actor, AuditEntry, AuditResult, CheckpointName, Timestamp};
 use motorpool_wire::checkpoint::{CheckpointView, CreateCheckpoint, LONGEST_NAME};
 
 impl Control {
@@ -125,7 +125,8 @@ impl Control {
         let who = Actor::Runner(before.id.clone());
         let checkpoint = Checkpoint::open(name, before, job.clone(), &rules.checkpoints, now);
         let told = format!("job {} begins on runner {}", job.id, before.id);
-        let entry = AuditEntry::of_new(now, who.clone(), "created", "created", told);
+        let entry = AuditEntry::of_new(now, who.clone(), "created", "created", told)
+            .came_out(AuditResult::Ok, self.now().since(now));
         let runner_entry = AuditEntry::of_runner(now, who.clone(), before, &after, &why);
         let write = RunnerWrite::of(before, &after, rules, &runner_entry);
         match self.store.create_checkpoint(&checkpoint, &entry, write).await? {

@@ -13,7 +13,7 @@ use motorpool_domain::ci::CiSystem;
 use motorpool_domain::pool::{Dispatch, Pool};
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::{Change, Decision, Runner, RunnerEvent, decide};
-use motorpool_domain::{Actor, AuditEntry, CheckpointName, Timestamp};
+use motorpool_domain::{Actor, AuditEntry, AuditResult, CheckpointName, Timestamp};
 use motorpool_wire::checkpoint::{FinalizeAnswer, FinalizeCheckpoint};
 use motorpool_wire::queue::FinalizeNotice;
 
@@ -231,5 +231,10 @@ pub(super) fn of_checkpoint(
     why: impl Into<String>,
 ) -> AuditEntry {
     let state = |checkpoint: &Checkpoint| Some(checkpoint.state.as_str().to_owned());
-    AuditEntry { from: state(before), to: state(after), ..AuditEntry::of(at, who.clone(), what, why) }
+    let entry =
+        AuditEntry { from: state(before), to: state(after), ..AuditEntry::of(at, who.clone(), what, why) };
+    // Its job ran until that was said; what comes then is the cleaning.
+    let begun = before.finalized.map_or(before.created_at, |finalized| finalized.at);
+    let is_given_up = before.finalized.is_none() && after.is_forgotten();
+    entry.came_out(if is_given_up { AuditResult::Error } else { AuditResult::Ok }, at.since(begun))
 }

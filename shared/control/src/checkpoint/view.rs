@@ -1,5 +1,6 @@
 //! A checkpoint, and whether a runner can take a job, as callers see them.
 
+use crate::caller::Caller;
 use crate::control::Control;
 use crate::error::Refused;
 use jiff::Timestamp as Instant;
@@ -18,8 +19,13 @@ impl Control {
         Ok(view(&self.own_checkpoint(&runner, name).await?))
     }
 
-    /// For operators.
-    pub async fn any_checkpoint_status(&self, name: &CheckpointName) -> Result<CheckpointView, Refused> {
+    /// Whichever runner it is of.
+    pub async fn any_checkpoint_status(
+        &self,
+        caller: &Caller,
+        name: &CheckpointName,
+    ) -> Result<CheckpointView, Refused> {
+        caller.must_be_operator("look at a runner's checkpoint")?;
         Ok(view(&self.checkpoint_record(name).await?))
     }
 

@@ -11,7 +11,7 @@ use crate::secrets::token_sha256;
 use motorpool_domain::audit::cut;
 use motorpool_domain::record::Key;
 use motorpool_domain::time::millis;
-use motorpool_domain::{AuditEntry, Epoch, RunnerId};
+use motorpool_domain::{AuditEntry, AuditResult, Epoch, RunnerId};
 use motorpool_wire::channel::{
     ExecAnswer, ExecRequest, LONGEST_COMMAND, LONGEST_EXEC, LONGEST_OUTPUT, SHORTEST_EXEC, USUAL_EXEC,
 };
@@ -94,7 +94,10 @@ impl Control {
             Err(error) => error.to_string(),
         };
         let told = cut(format!("{how}, after {} ms: {cmd}", millis(ended.since(begun))));
-        let entry = AuditEntry::of(ended, caller.actor(), "exec ended", told);
+        let is_done = outcome.as_ref().is_ok_and(|answer| answer.exit_code == 0);
+        let result = if is_done { AuditResult::Ok } else { AuditResult::Error };
+        let entry =
+            AuditEntry::of(ended, caller.actor(), "exec ended", told).came_out(result, ended.since(begun));
         if let Err(error) = self.store.note(&Key::from(id), &entry).await {
             // The command is done: whoever asked for it must hear how it ended, or he has it run twice.
             tracing::warn!(target: "alert", runner = %id, error = chain(&error), "how a command ended could not be written down");

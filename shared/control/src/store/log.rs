@@ -8,7 +8,7 @@ use motorpool_domain::record::{Key, Path, Record, Version, padded};
 use motorpool_domain::{AuditEntry, Timestamp};
 use std::time::Duration;
 
-/// Of an entry's form.
+/// Of an entry's form. A field that is only added needs no new one: an entry is never written again, so nobody who does not know it loses it.
 const SCHEMA: u32 = 1;
 
 /// What the name of every entry begins with.
@@ -30,7 +30,7 @@ impl Store {
 
     /// An entry that belongs to no write of a record. It is known by what it says: noted twice, by a retry, it is there once.
     pub async fn note(&self, subject: &Key, entry: &AuditEntry) -> Result<(), LedgerError> {
-        let AuditEntry { at, who, what, from, to, why } = entry;
+        let AuditEntry { at, who, what, from, to, why, result: _, duration_ms: _ } = entry;
         let said = format!("{who:?}\n{what:?}\n{from:?}\n{to:?}\n{why:?}");
         let name = format!("{LOG}{}#note-{:016x}", padded(*at), stable_hash(&said));
         self.commit(&Tx::default().logged(entry_row(subject, name, entry)?)).await?;

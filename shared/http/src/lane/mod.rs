@@ -46,6 +46,12 @@ enum Guests {
     Agents(Arc<Agents>),
     /// As agents, but for how they show their token: one that shows none, or a wrong one, is told so over its WebSocket.
     Channels(Arc<Agents>),
+    /// Whose token is a caller's comes in as one, and everybody else as an agent.
+    CallersAndAgents {
+        tokens: Arc<Tokens>,
+        callers: Lane,
+        agents: Lane,
+    },
 }
 
 /// What one caller may have at once.
@@ -69,6 +75,7 @@ struct Ticket {
 enum AgentTicket {
     /// With one of its own places, from the first to the last.
     Known {
+        agents: Arc<Agents>,
         key: u64,
         _own: Place,
     },
@@ -87,6 +94,8 @@ pub(crate) struct Lanes {
     pub(crate) service: Lane,
     pub(crate) agents: Lane,
     pub(crate) syncs: Lane,
+    /// What is a runner's own, and may be looked at by callers too.
+    pub(crate) looks: Lane,
     /// Where an agent opens its WebSocket. What it asks over it takes places of its own, one by one.
     pub(crate) channels: Lane,
     /// Commands that the operator has run: they take their time, and keep nobody from working.
@@ -108,8 +117,10 @@ impl Lanes {
         let channels = Lane::of(Guests::Channels(Arc::clone(&agents)), limits);
         let agents = Lane::for_agents(agents, limits);
         let team = |said: Option<usize>| said.unwrap_or(team_at_once);
+        let work = Lane::for_callers(tokens, api_at_once, team, limits);
         Self {
-            work: Lane::for_callers(tokens, api_at_once, team, limits),
+            looks: Lane::for_callers_and_agents(tokens, &work, &agents, limits),
+            work,
             waits: Lane::for_callers(tokens, waits_at_once, |_| waits_at_once, limits)
                 .lasting(request.saturating_add(claim_hold)),
             figures: Lane::for_callers(tokens, api_at_once, team, limits),
@@ -152,6 +163,17 @@ impl Lane {
         Self::of(Guests::Agents(agents), limits)
     }
 
+    /// Each with the places that it has in its own lane.
+    fn for_callers_and_agents(
+        tokens: &Arc<Tokens>,
+        callers: &Self,
+        agents: &Self,
+        limits: &HttpLimits,
+    ) -> Self {
+        let (tokens, callers, agents) = (Arc::clone(tokens), callers.clone(), agents.clone());
+        Self::of(Guests::CallersAndAgents { tokens, callers, agents }, limits)
+    }
+
     fn of(guests: Guests, limits: &HttpLimits) -> Self {
         let HttpLimits { body_bytes, body, request, .. } = *limits;
         Self { guests: Arc::new(guests), body_bytes, body_within: body, time: request }
@@ -192,6 +214,12 @@ impl Lane {
                 request.extensions_mut().insert(shown);
                 of_an_agent(agents, known, request)
             }
+            Guests::CallersAndAgents { tokens, callers, agents } => {
+                match tokens.caller(bearer(request.headers())?) {
+                    Some(_) => callers.admit(request),
+                    None => agents.admit(request),
+                }
+            }
         }
     }
 }
@@ -205,7 +233,8 @@ fn of_an_agent(
     let (key, own) = known;
     request.extensions_mut().insert(Arc::clone(agents));
     if let Some(own) = own {
-        let agent = AgentTicket::Known { key, _own: own.take().ok_or_else(too_many)? };
+        let place = own.take().ok_or_else(too_many)?;
+        let agent = AgentTicket::Known { agents: Arc::clone(agents), key, _own: place };
         return Ok(Ticket { reading: None, working: agents.working.clone(), agent: Some(agent) });
     }
     let newcomer = Newcomer::new(Arc::clone(agents), key);

@@ -2,7 +2,7 @@
 
 use super::body::{Gathered, gather, too_slow};
 use super::places::Place;
-use super::{AgentTicket, Guests, Lane, Ticket, long_answer, too_many};
+use super::{AgentTicket, Lane, Ticket, long_answer, too_many};
 use crate::clock;
 use crate::envelope::Refusal;
 use crate::limits::took_too_long;
@@ -165,7 +165,7 @@ where
                 StageProjection::Working { answer, ticket, place, until } => match answer.poll(cx) {
                     Poll::Ready(answer) => {
                         let Ok(answer) = answer;
-                        this.lane.learn(ticket, answer.status());
+                        ticket.learn(answer.status());
                         let answer = long_answer::hold(answer, place.take());
                         // Its places are free before a short answer is on its way.
                         this.stage.set(Stage::Over { refusal: None });
@@ -186,17 +186,15 @@ where
     }
 }
 
-impl Lane {
+impl Ticket {
     /// What the answer tells of an agent's token.
-    fn learn(&self, ticket: &Ticket, status: StatusCode) {
-        match (&ticket.agent, self.guests.as_ref()) {
-            (Some(AgentTicket::Newcomer(newcomer)), _) if status.is_success() => newcomer.is_known_now(),
-            (Some(AgentTicket::Known { key, .. }), Guests::Agents(agents) | Guests::Channels(agents))
-                if status == StatusCode::UNAUTHORIZED =>
-            {
+    fn learn(&self, status: StatusCode) {
+        match &self.agent {
+            Some(AgentTicket::Newcomer(newcomer)) if status.is_success() => newcomer.is_known_now(),
+            Some(AgentTicket::Known { agents, key, .. }) if status == StatusCode::UNAUTHORIZED => {
                 agents.forget(*key);
             }
-            (Some(AgentTicket::Newcomer(_) | AgentTicket::Known { .. }) | None, _) => {}
+            Some(AgentTicket::Newcomer(_) | AgentTicket::Known { .. }) | None => {}
         }
     }
 }

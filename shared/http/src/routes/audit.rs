@@ -16,7 +16,7 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Audit {
-    /// A runner's id, a claim's id (`c-…`), or `pool:NAME`.
+    /// A runner's id, a claim's id (`c-…`), `pool:NAME` or `checkpoint:NAME`.
     #[param(inline, value_type = schema::Subject)]
     subject: String,
     /// How many at most, 1 to 500; by default 100.
@@ -29,7 +29,7 @@ pub(super) struct Audit {
 
 /// Tells who did what to a subject, from, to, and why
 ///
-/// For the operator.
+/// For the operator. Where something can fail or takes its time, an entry has a `result` (`ok` or `error`) and `duration_ms`.
 #[utoipa::path(
     get, path = "/audit", tag = "operations", params(Audit), security(("operator" = [])),
     responses((status = 200, description = "One page", body = AuditPage))

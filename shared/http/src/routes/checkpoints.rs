@@ -1,8 +1,8 @@
-//! Checkpoints: what the hooks of a job call, with the token of the runner that it runs on.
+//! Checkpoints: what the hooks of a job call, with the token of the runner that it runs on. The operator may look at any.
 
 use super::{JsonResult, JsonResultWithStatus};
 use crate::App;
-use crate::auth::AgentToken;
+use crate::auth::{AgentOrCaller, AgentToken};
 use crate::detached::run_detached;
 use crate::envelope::Refusal;
 use crate::extract::{Body, Id};
@@ -66,23 +66,26 @@ pub(super) async fn finalize(
     Ok((StatusCode::ACCEPTED, Json(run_detached("the end of a checkpoint", finalizing).await?)))
 }
 
-/// Shows a checkpoint of this runner
+/// Shows a checkpoint of this runner, or any to the operator
 #[utoipa::path(
     get, path = "/checkpoint/status/{name}", operation_id = "show_checkpoint", tag = "checkpoint",
     params(("name" = inline(schema::CheckpointName), Path, description = "A checkpoint's name")),
-    security(("runner" = [])),
+    security(("runner" = []), ("operator" = [])),
     responses(
         (status = 200, description = "The checkpoint, as it is now", body = CheckpointView),
-        (status = 403, description = "The checkpoint is another runner's", body = ErrorEnvelope),
+        (status = 403, description = "The checkpoint is another runner's, or the token is a team's", body = ErrorEnvelope),
         (status = 404, description = "There is no such checkpoint", body = ErrorEnvelope),
     )
 )]
 pub(super) async fn status(
-    AgentToken(token): AgentToken,
+    who: AgentOrCaller,
     State(app): State<App>,
     Id(name): Id<CheckpointName>,
 ) -> JsonResult<CheckpointView> {
-    Ok(Json(app.control.checkpoint_status(&token, &name).await?))
+    Ok(Json(match who {
+        AgentOrCaller::Agent(AgentToken(token)) => app.control.checkpoint_status(&token, &name).await?,
+        AgentOrCaller::Caller(caller) => app.control.any_checkpoint_status(&caller, &name).await?,
+    }))
 }
 
 /// Says whether this runner can take a job

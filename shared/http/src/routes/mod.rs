@@ -30,13 +30,15 @@ type JsonResult<T> = Result<Json<T>, Refusal>;
 type JsonResultWithStatus<T> = Result<(StatusCode, Json<T>), Refusal>;
 
 pub(crate) fn all(lanes: &Lanes) -> Mounted {
-    let Lanes { work, waits, figures, service, agents, syncs, channels, execs, joining, webhooks } = lanes;
+    let Lanes { work, waits, figures, service, agents, syncs, looks, channels, execs, joining, webhooks } =
+        lanes;
     of_callers()
         .in_lane(work)
         .merge(Mounted::one("/claims/{claim}", get(claims::follow)).in_lane(waits))
         .merge(Mounted::one("/agent/bootstrap", post(agent::bootstrap)).in_lane(joining))
         .merge(of_ci_systems().in_lane(webhooks))
         .merge(of_agents().in_lane(agents))
+        .merge(Mounted::one("/checkpoint/status/{name}", get(checkpoints::status)).in_lane(looks))
         .merge(Mounted::one("/agent/sync", post(agent::sync)).in_lane(syncs))
         .merge(Mounted::one("/ws/agent", get(channel::open)).in_lane(channels))
         .merge(Mounted::one("/internal/agent/{runner}/exec", post(channel::exec)).in_lane(execs))
@@ -71,7 +73,6 @@ fn of_agents() -> Mounted {
         .and("/agent/registration", post(agent::registration))
         .and("/checkpoint/create", post(checkpoints::create))
         .and("/checkpoint/finalize", post(checkpoints::finalize))
-        .and("/checkpoint/status/{name}", get(checkpoints::status))
         .and("/runner/readiness", get(checkpoints::readiness))
 }
 

@@ -3,6 +3,7 @@
 use super::Target;
 use super::target::{only_member, text};
 use crate::fakes::fake_agent::FakeAgent;
+use crate::harness::story::audit;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
@@ -136,9 +137,36 @@ pub async fn a_pools_log_tells_who_defined_it(target: &Target) -> Result<()> {
     Ok(())
 }
 
+/// The operator reads of a job's checkpoint and of its machine how each step came out, and how long it took.
+pub async fn what_can_fail_has_a_result_and_a_duration(target: &Target) -> Result<()> {
+    let settings = json!({"dispatch": "hook", "clean": "reset", "reset_cmd": "true"});
+    let pool = target.metal_pool("log-job", settings).await?;
+    let runner = format!("{pool}-1");
+    let mut agent = FakeAgent::idle(&target.api, &pool, &runner, json!({})).await?;
+    let made = agent.api.post("checkpoint/create", json!({"job_id": "1"})).await?.expect(201)?;
+    let name = text(&made, "name");
+    let end = json!({"checkpoint_name": name, "status": "failure"});
+    agent.api.post("checkpoint/finalize", end).await?.expect(202)?;
+    agent.work_until("idle").await?;
+    // Another word of it is no news: the checkpoint's log tells of each step once.
+    let told = audit(&target.api, &format!("checkpoint:{name}")).await?;
+    let steps: Vec<(&str, &str)> =
+        told.iter().rev().map(|entry| (text(entry, "what"), text(entry, "to"))).collect();
+    let expected = [("created", "created"), ("finalized", "finalize_queued"), ("ended", "reset")];
+    ensure!(steps == expected, "{told:#?}");
+    let of_runner = audit(&target.api, &runner).await?;
+    let cleaned = of_runner.iter().find(|entry| entry["to"] == "idle@3").context("it was cleaned")?;
+    for entry in told.iter().chain([cleaned]) {
+        ensure!(entry["result"] == "ok" && entry["duration_ms"].is_u64(), "{entry}");
+    }
+    let began = of_runner.iter().find(|entry| entry["to"] == "running@2").context("its job began")?;
+    ensure!(began.get("result").is_none() && began.get("duration_ms").is_none(), "{began}");
+    Ok(())
+}
+
 pub async fn a_log_is_asked_for_by_subject(target: &Target) -> Result<()> {
     target.api.get("audit").await?.refusal(400)?;
-    for bad in ["", "$(x)", "pool:", "pool:..%2f", "a%00b", "runner%20x"] {
+    for bad in ["", "$(x)", "pool:", "pool:..%2f", "a%00b", "runner%20x", "checkpoint:job-1", "claim:c-1"] {
         target.api.get(&format!("audit?subject={bad}")).await?.refusal(400)?;
     }
     for query in ["limit=0", "limit=501", "after=garbage", "since=1"] {

@@ -5,6 +5,7 @@ use super::Target;
 use super::target::text;
 use crate::fakes::fake_agent::FakeAgent;
 use crate::harness::api::{Answer, Api};
+use crate::harness::serve::WEBHOOK_SECRET;
 use crate::harness::story::audit;
 use crate::harness::wait::until;
 use anyhow::{Result, ensure};
@@ -284,6 +285,53 @@ pub async fn refuse_08_a_checkpoint_is_its_runner_s_alone(target: &Target) -> Re
         }
     }
     ensure!(status(&agent, &name).await?["state"] == "created");
+    Ok(())
+}
+
+/// He has no runner's token; a team has no business with machines.
+pub async fn the_operator_may_look_at_any_checkpoint(target: &Target) -> Result<()> {
+    let (_, agent) = hooked(target, "hook-asked", json!({})).await?;
+    let name = created(&agent, "1").await?;
+    let path = format!("checkpoint/status/{name}");
+    let shown = target.api.get(&path).await?.expect(200)?;
+    ensure!(shown == status(&agent, &name).await?, "{shown}");
+    let (code, _) = target.team_a.get(&path).await?.refusal(403)?;
+    ensure!(code == "forbidden", "{code}");
+    target.api.get("checkpoint/status/job-1-1739451000-a1b2c3d4").await?.refusal(404)?;
+    target.api.get("checkpoint/status/job-1").await?.refusal(400)?;
+    Ok(())
+}
+
+/// The job's own hooks say nothing of its end: GitHub does, and signs it.
+pub async fn a_signed_webhook_finalizes_a_checkpoint(target: &Target) -> Result<()> {
+    let (_, mut agent) = hooked(target, "hook-told", json!({})).await?;
+    let job = json!({"job_id": "2202229078", "project": "octo/app", "attempt": 1});
+    let created = agent.api.post("checkpoint/create", job).await?.expect(201)?;
+    let name = text(&created, "name");
+    let event = json!({
+        "action": "completed",
+        "workflow_job": {
+            "id": 6_000_000_001_u64, "run_id": 2_202_229_078_u64, "run_attempt": 1, "status": "completed",
+            "conclusion": "failure", "completed_at": "2100-01-01T00:00:00Z", "runner_id": 5, "runner_name": agent.runner,
+        },
+        "repository": {"id": 1, "full_name": "octo/app"},
+    });
+    let delivery = target.name("delivery");
+    let (code, _) = target.told_by_github("not its secret", &delivery, &event).await?.refusal(401)?;
+    ensure!(code == "unauthorized" && status(&agent, name).await?["state"] == "created", "{code}");
+    // The jobs' index may be a moment behind; GitHub would be asked to deliver it once more.
+    let shown = until("its checkpoint is finalized", async || {
+        let taken = target.told_by_github(WEBHOOK_SECRET, &delivery, &event).await?.expect(200)?;
+        ensure!(taken == json!({"ok": true}), "{taken}");
+        let shown = status(&agent, name).await?;
+        Ok((shown["state"] == "finalize_queued").then_some(shown))
+    })
+    .await?;
+    ensure!(shown["finalize_status"] == "failure" && shown["finalize_source"] == "webhook", "{shown}");
+    agent.work_until("idle").await?;
+    let seen = target.api.runner(&agent.runner).await?;
+    ensure!(seen["proof"] == "its reset succeeded" && seen["epoch"] == 3, "{seen}");
+    ensure!(status(&agent, name).await?["state"] == "reset");
     Ok(())
 }
 

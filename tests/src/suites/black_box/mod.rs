@@ -100,6 +100,7 @@ macro_rules! with_black_box_cases {
                 why_tells_what_a_claim_waits_for,
                 refuse_09_why_tells_nothing_of_the_next_holder,
                 a_pools_log_tells_who_defined_it,
+                what_can_fail_has_a_result_and_a_duration,
                 a_log_is_asked_for_by_subject;
             checkpoints:
                 a_job_s_checkpoint_is_created_with_its_runner_running,
@@ -113,6 +114,8 @@ macro_rules! with_black_box_cases {
                 a_pool_of_hooks_is_not_claimed,
                 readiness_tells_whether_a_job_may_come,
                 refuse_08_a_checkpoint_is_its_runner_s_alone,
+                the_operator_may_look_at_any_checkpoint,
+                a_signed_webhook_finalizes_a_checkpoint,
                 refuse_12_and_13_what_a_hook_sends_is_checked;
             registry:
                 a_machine_registered_with_a_token_is_handed_it_once,

@@ -211,14 +211,14 @@ pub async fn refuse_08_what_looks_like_a_runners_token_is_told_where_it_belongs(
     Ok(())
 }
 
-/// No token of ours opens them, and without a secret nothing does.
+/// No token of ours opens them. The target has a secret of GitHub's, and none of GitLab's: without one nothing does.
 pub async fn refuse_01_webhooks_are_not_taken_without_a_secret(target: &Target) -> Result<()> {
     let watch = Watch::over(target, &[METAL]).await?;
     for who in [&target.as_who(None), &target.api] {
         watch.refused(who.post("webhooks/github", json!({})).await?, 401, "unauthorized").await?;
         watch.refused(who.post("webhooks/gitlab", json!({})).await?, 404, "not_found").await?;
         let signed = who.request(Method::POST, "webhooks/github").header("x-hub-signature-256", "sha256=00");
-        watch.refused(who.send(signed.json(&json!({}))).await?, 404, "not_found").await?;
+        watch.refused(who.send(signed.json(&json!({}))).await?, 401, "unauthorized").await?;
     }
     Ok(())
 }

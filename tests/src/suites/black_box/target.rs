@@ -1,10 +1,17 @@
 //! What the suite is run against, and how its cases name and make what they need.
 
 use crate::fakes::fake_agent::{FakeAgent, sha256_hex};
-use crate::harness::api::Api;
+use crate::harness::api::{Answer, Api};
+use crate::harness::serve::WEBHOOK_SECRET;
 use crate::harness::wait::until;
 use anyhow::{Context, Result};
+use hmac::{Hmac, KeyInit, Mac};
+use reqwest::Method;
 use serde_json::{Value, json};
+use sha2::Sha256;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Pools of the target's own file: `SMALL` launches its machines, in `METAL` they are registered.
 pub const SMALL: &str = "small";
@@ -85,6 +92,19 @@ impl Target {
         )
     }
 
+    /// The same for a target that takes GitHub's webhooks; the secrets that it names are put into `dir`.
+    pub fn pools_file_with_webhooks(dir: &Path) -> Result<String> {
+        for (name, secret) in
+            [("webhook-secret", WEBHOOK_SECRET), ("github-token", "ghp_for_tests_only_0123456789")]
+        {
+            let file = dir.join(name);
+            fs::write(&file, secret)?;
+            fs::set_permissions(&file, Permissions::from_mode(0o600))?;
+        }
+        let github = "[github]\ntoken_file = \"github-token\"\nwebhook_secret_file = \"webhook-secret\"\n";
+        Ok(format!("{}\n{github}", Self::pools_file()))
+    }
+
     /// What functions have in place of what stands above the pools in the file.
     pub fn settings() -> Value {
         json!({
@@ -125,6 +145,24 @@ impl Target {
         }
         let agents = agents.try_into().ok().context("another number of agents")?;
         Ok((pool, agents))
+    }
+
+    /// A `workflow_job` as GitHub sends it, signed with this secret.
+    pub async fn told_by_github(&self, secret: &str, delivery: &str, event: &Value) -> Result<Answer> {
+        let body = event.to_string();
+        let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(secret.as_bytes())?;
+        mac.update(body.as_bytes());
+        let signature: String =
+            mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let nobody = self.as_who(None);
+        let request = nobody
+            .request(Method::POST, "webhooks/github")
+            .header("content-type", "application/json")
+            .header("x-github-event", "workflow_job")
+            .header("x-github-delivery", delivery)
+            .header("x-hub-signature-256", format!("sha256={signature}"))
+            .body(body);
+        nobody.send(request).await
     }
 
     /// A claim, followed for as long as the target may be asked to wait. One that may answer sooner is asked again.
