@@ -87,7 +87,6 @@ fn answer(what: &str) -> Response {
                 state: "created".to_owned(),
                 created_at: "2026-11-18T12:00:00Z".to_owned(),
                 caller: None,
-                key: None,
                 finalize_status: None,
                 finalize_source: None,
                 finalized_at: None,

@@ -43,7 +43,8 @@ fn runner(state: StateName) -> Runner {
 }
 
 fn checkpoint() -> Checkpoint {
-    let job = Job { id: JobId::parse(JOB).expect("an id"), project: None, attempt: None, caller: None };
+    let job =
+        Job { id: JobId::parse(JOB).expect("an id"), project: None, attempt: None, caller: None, key: None };
     Checkpoint::open(checkpoint_name(JOB), &runner(StateName::Running), job, &rules().checkpoints, NOW)
 }
 

@@ -114,6 +114,7 @@ mod tests {
             project: project.map(str::to_owned),
             attempt: None,
             caller: None,
+            key: None,
         };
         cannot_be_asked_for(&job, &rules)
     }
@@ -150,7 +151,8 @@ mod tests {
     fn only_a_job_that_outlives_its_runner_may_run_on_and_only_if_its_part_is_said_to_be_over() {
         use CiSystem::{GitHub, GitLab, Jenkins};
         let runner = Runner::intent(samples::new_runner("mac-01", NOW), NOW);
-        let job = Job { id: JobId::parse("42").unwrap(), project: None, attempt: None, caller: None };
+        let job =
+            Job { id: JobId::parse("42").unwrap(), project: None, attempt: None, caller: None, key: None };
         let name = CheckpointName::of(&job.id, NOW, 1);
         let open = Checkpoint::open(name, &runner, job, &CheckpointRules::default(), NOW);
         let finalized = Finalized { status: JobOutcome::Success, source: FinalizeSource::Hook, at: NOW };
