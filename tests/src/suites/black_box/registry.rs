@@ -138,7 +138,12 @@ pub async fn a_whole_job_over_plain_http(target: &Target) -> Result<()> {
         ensure!(queued == json!({"detail": "Finalize queued", "checkpoint_name": name}), "{queued}");
         let told = ready(&api).await?;
         ensure!(told["state"] == "idle", "{told}");
-        let shown = api.get(&format!("checkpoint/status/{name}")).await?.expect(200)?;
+        // Whoever attends to machines may have come first, and be about to write it down.
+        let shown = until("its checkpoint is over", async || {
+            let shown = api.get(&format!("checkpoint/status/{name}")).await?.expect(200)?;
+            Ok((shown["state"] != "finalize_queued").then_some(shown))
+        })
+        .await?;
         ensure!(shown["state"] == state && shown["finalize_source"] == "hook", "{shown}");
         let again = api.post("checkpoint/finalize", end).await?.expect(202)?;
         ensure!(again["detail"] == "Already finalized" && again["state"] == state, "{again}");
