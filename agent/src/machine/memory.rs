@@ -43,6 +43,8 @@ pub struct Remembered {
     pub task: TaskId,
     pub kind: Kind,
     pub outcome: TaskOutcome,
+    #[serde(default)]
+    pub took_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,17 +145,20 @@ impl Memory {
     }
 
     pub(super) fn results(&self) -> Vec<TaskResult> {
-        let told =
-            |result: &Remembered| TaskResult { task: result.task.clone(), outcome: result.outcome.clone() };
+        let told = |result: &Remembered| TaskResult {
+            task: result.task.clone(),
+            outcome: result.outcome.clone(),
+            took_ms: result.took_ms,
+        };
         self.results.iter().map(told).collect()
     }
 
-    pub(super) fn remember(&mut self, task: TaskId, kind: Kind, outcome: TaskOutcome) {
-        self.results.retain(|result| result.task != task);
+    pub(super) fn remember(&mut self, ended: Remembered) {
+        self.results.retain(|result| result.task != ended.task);
         if self.results.len() >= MOST_RESULTS {
             self.results.remove(0);
         }
-        self.results.push(Remembered { task, kind, outcome });
+        self.results.push(ended);
     }
 
     pub(super) fn forget(&mut self, kind: Kind) {

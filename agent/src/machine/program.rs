@@ -10,7 +10,7 @@ use motorpool_domain::{Epoch, Label, TaskId};
 use motorpool_wire::agent::{RegistrationAnswer, TaskKind, TaskOrder};
 
 use super::tasks::{Leash, Task, TaskStage};
-use super::{Effect, Kind, Machine, Phase, Registered, RegistrationFailure};
+use super::{Effect, Kind, Machine, Phase, Registered, RegistrationFailure, Remembered};
 use crate::clock::BootInstant;
 
 /// Started again and again at once, a program that ends sooner would keep host and control plane busy.
@@ -234,7 +234,8 @@ impl Machine {
             "its runner program ended {MOST_FAILURES} times in a row as soon as it had begun; the last time {}",
             end.how
         );
-        self.memory.remember(run.task, Kind::Register, TaskOutcome::Failed { why });
+        let outcome = TaskOutcome::Failed { why };
+        self.memory.remember(Remembered { task: run.task, kind: Kind::Register, outcome, took_ms: None });
         self.ends = Ends::default();
         self.contact.report_at(now);
     }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use motorpool_domain::runner::TaskOutcome;
+use motorpool_domain::time::millis;
 use motorpool_domain::{Epoch, Label, TaskId};
 use motorpool_wire::agent::{TaskKind, TaskOrder};
 
 use super::program::{Ends, Fetching};
-use super::{Effect, GRACE, Kind, Machine, Phase, Registered};
+use super::{Effect, GRACE, Kind, Machine, Phase, Registered, Remembered};
 use crate::clock::BootInstant;
 
 /// What a runner program gets to end by itself before its runner is deregistered or cleaned.
@@ -39,6 +40,8 @@ pub(super) struct Task {
     pub(super) order: TaskOrder,
     pub(super) epoch: Epoch,
     pub(super) stage: TaskStage,
+    /// Since when its script runs, or would if it had one.
+    begun: Option<BootInstant>,
 }
 
 impl Task {
@@ -84,7 +87,8 @@ impl Machine {
         if self.task.is_some() || self.memory.has_result(&order.id) || self.work_time_over(now) {
             return;
         }
-        let task = Task { order: order.clone(), epoch: self.memory.epoch, stage: TaskStage::StoppingRun };
+        let stage = TaskStage::StoppingRun;
+        let task = Task { order: order.clone(), epoch: self.memory.epoch, stage, begun: None };
         let run_must_end = match task.kind() {
             Kind::Prepare => false,
             Kind::Register => {
@@ -105,6 +109,7 @@ impl Machine {
     }
 
     fn start(&mut self, mut task: Task, now: BootInstant, effects: &mut Vec<Effect>) {
+        task.begun = Some(now);
         let act = match &task.order.kind {
             TaskKind::Prepare { script }
             | TaskKind::Register { script, label: _, run: _, ci: _ }
@@ -181,7 +186,8 @@ impl Machine {
         // What failed because the agent was stopped has not failed: the next agent does it again.
         let interrupted = self.phase != Phase::Working && outcome != TaskOutcome::Done;
         if task.epoch == self.memory.epoch && !interrupted {
-            self.memory.remember(task.id().clone(), task.kind(), outcome);
+            let took_ms = task.begun.map(|begun| millis(now.since(begun)));
+            self.memory.remember(Remembered { task: task.id().clone(), kind: task.kind(), outcome, took_ms });
         }
         self.contact.report_at(now);
     }

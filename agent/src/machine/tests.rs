@@ -187,7 +187,7 @@ fn a_task_is_run_reported_at_once_and_not_run_again_in_its_epoch() {
     story.wait(40);
     assert!(started(&story.ordered(prepare())).is_none(), "it is at it already");
     let effects = story.done("1-prepare-1");
-    let result = TaskResult { task: prepare().id, outcome: TaskOutcome::Done };
+    let result = TaskResult { task: prepare().id, outcome: TaskOutcome::Done, took_ms: Some(40) };
     let request = sync_of(&effects).unwrap();
     assert_eq!((&request.busy, &request.results), (&None, &vec![result]));
     let saved = effects.iter().position(|effect| matches!(effect, Effect::SaveState(_)));
@@ -238,7 +238,10 @@ fn a_failed_registration_is_reported_and_starts_nothing() {
     assert_eq!(started_run(&effects), None);
     let request = sync_of(&effects).unwrap();
     assert_eq!(request.registered, None);
-    assert_eq!(request.results, [TaskResult { task: register(None, None).id, outcome: failed("no") }]);
+    assert_eq!(
+        request.results,
+        [TaskResult { task: register(None, None).id, outcome: failed("no"), took_ms: Some(0) }]
+    );
 }
 
 #[test]
@@ -345,7 +348,8 @@ fn inv_21_an_older_epoch_changes_nothing() {
 #[test]
 fn fault_17_an_agent_rolled_back_learns_the_present_epoch_and_goes_on() {
     let mut old = Memory::fresh(Epoch(3));
-    old.remember(prepare().id, Kind::Prepare, TaskOutcome::Done);
+    let (task, kind) = (prepare().id, Kind::Prepare);
+    old.remember(Remembered { task, kind, outcome: TaskOutcome::Done, took_ms: None });
     old.deadlines = Some(Deadlines { threshold: Some(at(1)), fence: Some(at(2)) });
     let mut story = Story::begun_with(old.after_restart(false));
     let order = order("4-cleanup-1", TaskKind::Cleanup { script: None });

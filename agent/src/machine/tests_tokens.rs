@@ -49,7 +49,7 @@ fn named() -> Story {
 }
 
 #[test]
-fn another_token_is_made_when_the_clean_task_is_done_and_not_before() {
+fn refuse_22_another_token_is_made_when_the_clean_task_is_done_and_not_before() {
     let mut story = Story::running();
     let effects = story.answered(resetting(Some(deregister(None))));
     assert!(!has(&effects, &Effect::MakeToken), "its program still runs");

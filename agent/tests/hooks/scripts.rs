@@ -178,6 +178,11 @@ async fn refuse_13_jenkins_hook_hands_on_jenkins_values_as_they_are_and_tells_re
         let finalized = json!({"checkpoint_name": CHECKPOINT, "status": status, "source": "hook"});
         assert_eq!(bench.asked().last(), Some(&finalized));
     }
+    // A build that passed does not fail because its end could not be told.
+    bench.seen().hook_failures = vec![HookFailure::Status(StatusCode::CONFLICT)];
+    let values = [("CHECKPOINT", CHECKPOINT), ("STATUS", "success")];
+    let (code, _, stderr) = said(&run(finalize, &values).await.unwrap());
+    assert!(code == Some(0) && stderr.contains("could not be told"), "{code:?} {stderr}");
     assert!(!bench.path("agent/work/bad").exists());
     bench.is_not_fooled();
 }

@@ -80,6 +80,7 @@ fn one(pool: &PoolView) -> String {
         .map(|(state, count)| format!("{count} {state}"))
         .collect();
     let waiting = some(pool.waiting, "claim");
+    let pending = format!("{} pending", pool.pending_checkpoints);
     let text = facts([
         ("pool", Some(pool.pool.to_string())),
         ("backend", Some(pool.backend.clone())),
@@ -89,6 +90,7 @@ fn one(pool: &PoolView) -> String {
         ("kept idle", Some(format!("at least {}", pool.min_idle)).filter(|_| pool.min_idle > 0)),
         ("runners", Some(if counts.is_empty() { "none".to_owned() } else { counts.join(", ") })),
         ("waiting", Some(waiting)),
+        ("checkpoints", Some(pending).filter(|_| pool.dispatch == "hook")),
         (
             "teams",
             (!pool.teams.is_empty())
@@ -132,6 +134,7 @@ pub(crate) mod tests {
             used: 1,
             counts: BTreeMap::new(),
             waiting: 0,
+            pending_checkpoints: 0,
             retired: false,
             ci: None,
             source: "file".to_owned(),

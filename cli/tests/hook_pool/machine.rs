@@ -1,7 +1,8 @@
 //! A real `serve` with one machine of somebody's own, its agent, and the verbs that operators and hooks call.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -92,6 +93,27 @@ impl Machine {
             .unwrap();
         assert!(output.status.success(), "{args:?}: {}", told(&output).1);
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What an operator who asks for it is told in words.
+    pub(crate) fn why(&self, subject: &str) -> String {
+        let mut command = motorpool(self.dir.path());
+        let (code, said) = told(&command.args(["why", subject, "--server", &self.server]).output().unwrap());
+        assert_eq!(code, Some(0), "{said}");
+        said
+    }
+
+    /// What `/metrics` tells.
+    pub(crate) fn figures(&self) -> String {
+        let address = self.server.strip_prefix("http://").unwrap();
+        let token = fs::read_to_string(self.path("motorpool-data/admin-token")).unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let token = token.trim();
+        write!(stream, "GET /metrics HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     /// A copy of the ledger as it is now, in a directory that only this copy is in.

@@ -102,6 +102,14 @@ fn a_machine_that_can_not_be_reset_is_let_out_of_quarantine_by_a_person() {
     machine.until("people are told", |_| incidents()[0]["subject"] == "mac-01");
     assert_eq!(incidents()[0]["incident"], "runner_quarantined");
     assert_eq!(machine.hook(&["ready"]).0, Some(1));
+    for subject in ["mac-01", &checkpoint] {
+        let why = machine.why(subject);
+        for part in
+            ["quarantined", "could not be cleaned in 3 attempts", "`motorpool runners release mac-01`"]
+        {
+            assert!(why.contains(part), "{part}\n{why}");
+        }
+    }
     let log = machine.operator(&["audit", "mac-01"]);
     let failures = log["entries"].as_array().unwrap().iter().filter(|entry| entry["result"] == "error");
     assert_eq!(failures.count(), 3, "{log}");

@@ -209,6 +209,39 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Of two jobs, and the machine's joining: the figures, and the log's lines, under the names that an operator's own tools may rely on.
+    fn has_measured_what_it_did(&self) {
+        let figures = self.figures();
+        let of = |step: &str, count: u32| {
+            format!("motorpool_{step}_count{{backend_type=\"bare_metal\",result=\"ok\"}} {count}")
+        };
+        for expected in [
+            of("checkpoint_create_duration_seconds", 2),
+            of("reset_duration_seconds", 2),
+            of("checkpoint_delete_duration_seconds", 1),
+            of("readiness_duration_seconds", 3),
+            "motorpool_finalize_source_total{finalize_source=\"hook\"} 2".to_owned(),
+            "motorpool_finalize_source_total{finalize_source=\"gc\"} 0".to_owned(),
+            "motorpool_pending_checkpoints_count{pool=\"macs\"} 0".to_owned(),
+        ] {
+            assert!(figures.lines().any(|line| line == expected), "{expected}\n{figures}");
+        }
+        let log = fs::read_to_string(self.path("serve.log")).unwrap();
+        for name in [
+            "checkpoint_create_duration_seconds",
+            "reset_duration_seconds",
+            "checkpoint_delete_duration_seconds",
+            "readiness_duration_seconds",
+            "finalize_source",
+            "backend_type",
+            "pending_checkpoints_count",
+        ] {
+            assert!(log.contains(name), "{name}\n{log}");
+        }
+    }
+}
+
 #[test]
 fn what_a_job_leaves_behind_is_gone_and_proven_to_be_after_a_failure_and_after_a_success() {
     let machine = with_a_ci_program();
@@ -240,4 +273,5 @@ fn what_a_job_leaves_behind_is_gone_and_proven_to_be_after_a_failure_and_after_a
     assert_eq!(shown("proof"), "its cleanup succeeded");
     machine.is_proven_clean(4, ProofKind::Cleanup, "4-cleanup-1");
     assert_ne!(went_well.checkpoint, failed.checkpoint);
+    machine.has_measured_what_it_did();
 }

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_runners_have_one_user() {
+    fn refuse_21_no_two_runners_have_one_user() {
         let range = 500..=504;
         let mut taken = BTreeSet::new();
         for n in 0..5 {

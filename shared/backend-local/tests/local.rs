@@ -11,10 +11,11 @@ use host::{
     Host, SECRET, SITE, ended, eventually, exists, launch, launch_outcome, marked, pid_in, provider_id,
     ready, runner, running, runs,
 };
-use motorpool_backend_local::{LocalBackend, LocalConfig};
+use motorpool_backend_local::{JobUsers, LocalBackend, LocalConfig};
 use motorpool_control::ports::backend::{Backend, LaunchError, Machine};
-use motorpool_domain::PoolName;
+use motorpool_domain::pool::Rules;
 use motorpool_domain::runner::{Presence, Runner};
+use motorpool_domain::{PoolName, samples};
 use rustix::process::{Signal, getpgid, kill_process};
 
 #[tokio::test]
@@ -63,6 +64,40 @@ async fn refuse_26_an_agent_is_told_that_plain_http_is_allowed_only_where_it_is(
         ended(&backend, &runner).await?;
     }
     Ok(())
+}
+
+/// Where jobs can do what the control plane can, an operator with teams says that he trusts them.
+#[test]
+fn refuse_21_with_teams_a_pool_whose_jobs_are_not_kept_apart_must_be_trusted() -> Result<()> {
+    let host = Host::new()?;
+    for (users, has_teams, trusted, accepted) in [
+        (JobUsers::Same, true, false, false),
+        (JobUsers::Root, true, false, false),
+        (JobUsers::Same, true, true, true),
+        (JobUsers::Root, true, true, true),
+        (JobUsers::Same, false, false, true),
+        (JobUsers::OneEach(500..=504), true, false, true),
+    ] {
+        let config = LocalConfig { users: users.clone(), has_teams, ..host.config("polite") };
+        let judged = LocalBackend::new(config).accepts(&Rules { trusted, ..samples::rules() });
+        ensure!(judged.is_ok() == accepted, "{users:?} {has_teams} {trusted}");
+        ensure!(judged.err().is_none_or(|unfit| unfit.hint.contains("`trusted = true`")));
+    }
+    Ok(())
+}
+
+/// The stand-in becomes nobody, and needs not.
+#[tokio::test]
+async fn refuse_21_an_agent_is_told_whose_its_jobs_are_and_what_they_must_not_see() -> Result<()> {
+    let (host, _, runner) = ready("polite")?;
+    let (users, hidden) = (JobUsers::OneEach(500..=500), vec!["/srv/serve".into(), "/srv/more".into()]);
+    let backend = LocalBackend::new(LocalConfig { users, hidden, ..host.config("polite") });
+    launch(&backend, &runner).await?;
+    host.agent(&runner).await?;
+    let log = fs::read_to_string(host.dir(&runner).join("agent.log"))?;
+    let told = " --job-uid 500 --guard-uids 500-500 --hide /srv/serve --hide /srv/more\n";
+    ensure!(log.contains(told), "{log} lacks {told}");
+    ended(&backend, &runner).await
 }
 
 /// Once more, in a process that has a secret of ours in its environment.

@@ -130,9 +130,13 @@ impl Transport {
 
     pub(crate) async fn ask(&self, pass: &Pass, call: &Call) -> Result<Response, CallError> {
         let answer = match self.once(pass, call).await {
-            Err(Fault::Passing(_)) if call.repeatable => {
+            Err(Fault::Passing(first)) if call.repeatable => {
                 tokio::time::sleep(Duration::from_millis(rand::random_range(PAUSE_MS))).await;
-                self.once(pass, call).await
+                match self.once(pass, call).await {
+                    // It was not repeated, so what counts is that the first one may have arrived, or may yet.
+                    Err(Fault::Closed(_) | Fault::Silent(_)) => Err(Fault::Passing(first)),
+                    second @ (Ok(_) | Err(_)) => second,
+                }
             }
             first @ (Ok(_) | Err(_)) => first,
         };

@@ -1,6 +1,7 @@
 //! The control plane: its ports and settings, and the reads that every use case begins with.
 
 use crate::error::Refused;
+use crate::measures::Measures;
 use crate::ports::alerts::AlertSender;
 use crate::ports::backend::{Backend, Backends};
 use crate::ports::ci::CiSystems;
@@ -33,6 +34,7 @@ pub struct Control {
     pub(crate) alerts: Option<Arc<dyn AlertSender>>,
     pub(crate) secret: ServerSecret,
     pub(crate) settings: Settings,
+    measures: Measures,
 }
 
 /// What a control plane is made of.
@@ -67,12 +69,18 @@ impl Control {
     pub fn new(parts: Parts) -> Self {
         let Parts { ledger, queue, backends, ci, clock, entropy, doorbell, alerts, secret, settings } = parts;
         let store = Store::new(ledger);
-        Self { store, queue, backends, ci, clock, entropy, doorbell, alerts, secret, settings }
+        let measures = Measures::default();
+        Self { store, queue, backends, ci, clock, entropy, doorbell, alerts, secret, settings, measures }
     }
 
     /// Whether the control plane can do its work: the ledger answers.
     pub async fn ready(&self) -> Result<(), Refused> {
         Ok(self.store.ping().await?)
+    }
+
+    /// Of this process alone.
+    pub fn measures(&self) -> &Measures {
+        &self.measures
     }
 
     /// On the control plane's clock, the only one that deadlines are compared on.

@@ -9,6 +9,7 @@ mod claim;
 mod control;
 mod error;
 mod launch;
+pub mod measures;
 mod pool;
 pub mod ports;
 mod refresh;

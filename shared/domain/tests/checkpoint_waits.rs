@@ -5,7 +5,7 @@ mod samples;
 
 use motorpool_domain::checkpoint::{
     Checkpoint, CheckpointState, FinalizeSource, Finalized, Finalizing, Job, JobOutcome, abandoned, ended,
-    finalizing, has_outlived_its_time, is_asked_sooner, is_stale, next_look,
+    finalizing, forgotten, has_outlived_its_time, is_asked_sooner, is_stale, next_look,
 };
 use motorpool_domain::pool::{Clean, Dispatch, Rules};
 use motorpool_domain::runner::{
@@ -154,6 +154,18 @@ fn one_whose_machine_was_taken_from_it_is_not_forgotten() {
     let Finalizing::Queued(taken) = word else { unreachable!("it is the first word: {word:?}") };
     assert!(!taken.is_forgotten());
     assert!(!is_stale(&taken, &runner(StateName::Quarantined), &rules(), at(86_400)));
+}
+
+#[test]
+fn a_claim_that_is_released_late_forgets_no_job() {
+    let claims = Rules { dispatch: Dispatch::Claim, ..rules() };
+    let late = at(24 * 3_600);
+    for state in [StateName::Running, StateName::Releasing, StateName::Resetting] {
+        let hooks = forgotten(&checkpoint(), &runner(state), &rules(), late);
+        assert!(hooks.is_some_and(|forgotten| forgotten.is_forgotten()), "{state}");
+        assert_eq!(forgotten(&checkpoint(), &runner(state), &claims, late), None, "{state}");
+    }
+    assert!(abandoned(&checkpoint(), &runner(StateName::Releasing)), "it was cancelled with its claim");
 }
 
 #[test]

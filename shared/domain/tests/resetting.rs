@@ -41,7 +41,7 @@ impl Agent {
             if let (Task::Deregister { .. }, TaskOutcome::Done) = (&task, &outcome) {
                 self.seen.registered = None;
             }
-            self.seen.results.push(TaskResult { task: task.id().clone(), outcome });
+            self.seen.results.push(TaskResult { task: task.id().clone(), outcome, took_ms: None });
         }
         let Some(event) = observe(&runner, &self.seen, &self.rules) else { return runner };
         match decide(&runner, &event, &self.rules, now) {

@@ -1,6 +1,10 @@
-//! Figures in Prometheus' text format: pools as the control plane tells them, and the requests that this process has served.
+//! Figures in Prometheus' text format: pools as the control plane tells them, and what this process has seen: checkpoints, and the requests that it has
+//! served.
 
 use axum::http::StatusCode;
+use motorpool_control::measures::{BOUNDS_S, Durations, Measures, RESULTS, Step};
+use motorpool_domain::checkpoint::FinalizeSource;
+use motorpool_domain::pool::BackendKind;
 use motorpool_domain::runner::StateName;
 use motorpool_wire::api::PoolView;
 use std::collections::BTreeMap;
@@ -59,7 +63,7 @@ impl Served {
     }
 }
 
-pub(crate) fn text(pools: &[PoolView], served: &Served) -> Result<String, fmt::Error> {
+pub(crate) fn text(pools: &[PoolView], measures: &Measures, served: &Served) -> Result<String, fmt::Error> {
     let mut out = String::new();
     head(&mut out, "motorpool_runners", "gauge", "Runners by pool and state.")?;
     for view in pools {
@@ -68,10 +72,15 @@ pub(crate) fn text(pools: &[PoolView], served: &Served) -> Result<String, fmt::E
             writeln!(out, "motorpool_runners{{pool=\"{pool}\",state=\"{state}\"}} {count}")?;
         }
     }
-    let figures: [(&str, &str, Figure); 3] = [
+    let figures: [(&str, &str, Figure); 4] = [
         ("motorpool_slots_used", "Live runners and launch intents of a pool.", |pool| pool.used),
         ("motorpool_slots_max", "What motorpool_slots_used never exceeds.", |pool| pool.max),
         ("motorpool_claims_waiting", "Claims on a pool that wait for something.", |pool| pool.waiting),
+        (
+            "motorpool_pending_checkpoints_count",
+            "Jobs' checkpoints of a pool that have not come to their end.",
+            |pool| pool.pending_checkpoints,
+        ),
     ];
     for (name, help, figure) in figures {
         head(&mut out, name, "gauge", help)?;
@@ -79,9 +88,54 @@ pub(crate) fn text(pools: &[PoolView], served: &Served) -> Result<String, fmt::E
             writeln!(out, "{name}{{pool=\"{}\"}} {}", view.pool, figure(view))?;
         }
     }
+    checkpoints(&mut out, measures)?;
     head(&mut out, "motorpool_http_requests_total", "counter", "Requests that this process has answered.")?;
     served.write(&mut out)?;
     Ok(out)
+}
+
+/// Those that this process has seen. Of a step that never happened at a backend nothing is written.
+fn checkpoints(out: &mut String, measures: &Measures) -> fmt::Result {
+    for step in Step::ALL {
+        let name = format!("motorpool_{}", step.name());
+        head(out, &name, "histogram", help(step))?;
+        for (backend, result) in BackendKind::ALL.into_iter().flat_map(|one| RESULTS.map(|two| (one, two))) {
+            if let Some(durations) = measures.durations(step, backend, result) {
+                let labels = format!("backend_type=\"{}\",result=\"{result}\"", backend.name());
+                histogram(out, &name, &labels, durations)?;
+            }
+        }
+    }
+    let name = "motorpool_finalize_source_total";
+    head(out, name, "counter", "Jobs by who first said that they had ended; gc: nobody did in time.")?;
+    for source in FinalizeSource::ALL {
+        let (source, count) = (source.as_str(), measures.finalized_by(source));
+        writeln!(out, "{name}{{finalize_source=\"{source}\"}} {count}")?;
+    }
+    Ok(())
+}
+
+fn help(step: Step) -> &'static str {
+    match step {
+        Step::Create => "Creating a job's checkpoint.",
+        Step::Reset => "Making a machine what it was before its job, by its agent's clock.",
+        Step::Delete => "Removing what a job that went well left on its machine, by its agent's clock.",
+        Step::Readiness => "Waiting until a machine that was cleaned could take a job, by its agent's clock.",
+    }
+}
+
+fn histogram(out: &mut String, name: &str, labels: &str, durations: &Durations) -> fmt::Result {
+    let up_to_each = durations.up_to_each();
+    let [.., count] = up_to_each;
+    if count == 0 {
+        return Ok(());
+    }
+    let bounds = BOUNDS_S.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
+    for (bound, up_to) in bounds.zip(up_to_each) {
+        writeln!(out, "{name}_bucket{{{labels},le=\"{bound}\"}} {up_to}")?;
+    }
+    writeln!(out, "{name}_sum{{{labels}}} {}", durations.sum().as_secs_f64())?;
+    writeln!(out, "{name}_count{{{labels}}} {count}")
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {

@@ -72,7 +72,8 @@ async fn refuse_18_a_body_that_does_not_come_is_answered_with_408() {
     let site = site(HttpLimits { body: Duration::from_millis(10), ..patient() }).with_a_machine().await;
     let reached = Arc::new(Semaphore::new(0));
     for (path, token) in [(PROVISION, Some(TEAM)), (SYNC, Some(RUNNER)), ("/api/v1/agent/bootstrap", None)] {
-        let error = send(&site.router, slow(path, token, &reached)).await.refused(408, InvalidRequest);
+        let answer = tokio::time::timeout(PATIENCE, send(&site.router, slow(path, token, &reached)));
+        let error = answer.await.expect("it is waited for").refused(408, InvalidRequest);
         assert!(error.message.contains("did not come in time"), "{error:?}");
     }
     assert_eq!(reached.available_permits(), 3);

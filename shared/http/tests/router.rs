@@ -5,6 +5,7 @@
 mod seen;
 mod site;
 
+use motorpool_control::token_sha256;
 use motorpool_http::{HttpLimits, document};
 use motorpool_wire::error::ErrorCode::{
     Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unauthorized,
@@ -212,6 +213,24 @@ async fn refuse_10_a_rotated_token_is_void() {
     let sync = json!({"runner": "mac-01", "epoch": 1, "boot_id": "b", "protocol": 3, "agent_version": "1"});
     site.ask("POST", "/api/v1/agent/sync", RUNNER, &sync).await.refused(401, Unauthorized);
     site.ask("GET", SELF, RUNNER, &Value::Null).await.refused(401, Unauthorized);
+}
+
+/// Its agent has another by now; and who has no session is no process of an agent's that was overtaken.
+#[tokio::test]
+async fn refuse_22_who_comes_with_a_replaced_token_raises_an_alert_and_takes_its_runner_out_of_its_pool() {
+    let site = site(HttpLimits::default()).with_a_machine().await;
+    let epoch = site.work().await["epoch"].clone();
+    let names =
+        json!({"epoch": epoch, "session": "its own", "next_token_sha256": token_sha256("mp_runner_next")});
+    assert_eq!(site.sync(&names, 0).await["token_taken"], true);
+    let copied =
+        json!({"runner": "mac-01", "epoch": epoch, "boot_id": "b", "protocol": 3, "agent_version": "1"});
+    site.ask("POST", "/api/v1/agent/sync", RUNNER, &copied).await.refused(401, Unauthorized);
+    let runner = site.as_admin("GET", "/api/v1/runners/mac-01", &Value::Null).await.json(200);
+    assert_eq!(runner["state"], "quarantined", "{runner}");
+    let told = site.as_admin("GET", "/api/v1/alerts", &Value::Null).await.json(200);
+    let is_it = |alert: &Value| alert["incident"] == "token_misused" && alert["subject"] == "mac-01";
+    assert!(told["alerts"].as_array().unwrap().iter().any(is_it), "{told}");
 }
 
 #[tokio::test]

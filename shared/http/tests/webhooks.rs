@@ -135,6 +135,31 @@ async fn refuse_02_a_replayed_delivery_changes_nothing() {
     assert_eq!(checkpoint(&site, &name).await["finalize_status"], "failure");
 }
 
+/// GitLab names a delivery by a header of its own, or by the id that it has signed.
+#[tokio::test]
+async fn refuse_02_a_replayed_delivery_of_gitlab_changes_nothing() {
+    for signs in [false, true] {
+        let secret = if signs { SIGNING_TOKEN } else { SECRET };
+        let site = site_with_webhooks(sent::secrets(secret), HttpLimits::default())
+            .with_a_machine_of(&json!({"backend": "bare_metal", "clean": "keep", "dispatch": "hook"}))
+            .await;
+        site.work().await;
+        let name = begin(&site, &json!({"job_id": "1977", "project": "380"})).await;
+        let tell = async |status: &str| {
+            let event = gitlab_event(status);
+            let seen = match signs {
+                true => send(&site.router, sent::signed_by_gitlab(secret, 0, &event, |whole| whole)).await,
+                false => sent::by_gitlab(&site.router, secret, &event).await,
+            };
+            taken(&seen);
+        };
+        tell("success").await;
+        // The body is another, to show that nobody looks at it.
+        tell("failed").await;
+        assert_eq!(checkpoint(&site, &name).await["finalize_status"], "success", "signed: {signs}");
+    }
+}
+
 /// It had no effect, and the job's checkpoint may show a moment later.
 #[tokio::test]
 async fn a_delivery_about_an_unknown_job_may_come_again() {
@@ -192,7 +217,7 @@ async fn refuse_01_what_github_has_not_signed_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn refuse_01_what_gitlab_does_not_vouch_for_is_refused() {
-    let (site, name) = with_a_job(&json!({"job_id": "1977"})).await;
+    let (site, name) = with_a_job(&json!({"job_id": "1977", "project": "380"})).await;
     let event = gitlab_event("success");
     for token in ["", "wrong", &SECRET[1..], &format!("{SECRET}x")] {
         sent::by_gitlab(&site.router, token, &event).await.refused(401, Unauthorized);
@@ -201,6 +226,8 @@ async fn refuse_01_what_gitlab_does_not_vouch_for_is_refused() {
     let signed = sent::signed_by_gitlab(SIGNING_TOKEN, 0, &event, |signature| signature);
     send(&site.router, signed).await.refused(401, Unauthorized);
     assert_eq!(checkpoint(&site, &name).await["state"], "created");
+    taken(&sent::by_gitlab(&site.router, SECRET, &event).await);
+    assert_eq!(checkpoint(&site, &name).await["state"], "finalize_queued", "the same with its token");
 }
 
 #[tokio::test]

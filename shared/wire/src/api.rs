@@ -164,6 +164,9 @@ pub struct PoolView {
     pub counts: BTreeMap<String, u32>,
     /// Claims that wait for something.
     pub waiting: u32,
+    /// Jobs' checkpoints that have not come to their end.
+    #[serde(default)]
+    pub pending_checkpoints: u32,
     pub retired: bool,
     pub ci: Option<CiView>,
     /// `file` or `api`: where it may be changed.

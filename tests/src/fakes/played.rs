@@ -9,7 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]
-pub struct PlayedAgents(Mutex<BTreeMap<String, PlayedAgent>>);
+pub struct PlayedAgents {
+    agents: Mutex<BTreeMap<String, PlayedAgent>>,
+    /// What a machine fails at: a kind of task, as task ids name it.
+    failing: Mutex<BTreeMap<String, &'static str>>,
+}
 
 /// The host that an agent is on.
 #[derive(Debug, Clone)]
@@ -64,18 +68,31 @@ impl PlayedAgents {
         // What it knows by now it keeps, whether its sync is answered or not.
         self.agents().insert(machine_id.clone(), agent.clone());
         let answer = control.sync(&token, &request).await?.answer;
-        agent.take(&answer);
+        let fails_at = lock(&self.failing).get(machine_id).copied();
+        agent.take(&answer, fails_at);
         self.agents().insert(machine_id.clone(), agent);
         Ok(answer)
     }
 
+    /// What the machine is told to do of this kind fails from now on; or nothing does.
+    pub fn fails_at(&self, machine_id: &str, kind: Option<&'static str>) {
+        match kind {
+            Some(kind) => lock(&self.failing).insert(machine_id.to_owned(), kind),
+            None => lock(&self.failing).remove(machine_id),
+        };
+    }
+
     fn agents(&self) -> MutexGuard<'_, BTreeMap<String, PlayedAgent>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.agents)
     }
 }
 
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl PlayedAgent {
-    fn take(&mut self, answer: &SyncAnswer) {
+    fn take(&mut self, answer: &SyncAnswer, fails_at: Option<&str>) {
         if answer.epoch.0 != self.epoch {
             self.epoch = answer.epoch.0;
             self.results.clear();
@@ -89,6 +106,11 @@ impl PlayedAgent {
             | TaskKind::Reset { .. }
             | TaskKind::Readiness { .. } => {}
         }
-        self.results.push(TaskResult { task: task.id.clone(), outcome: TaskOutcome::Done });
+        let fails = fails_at.is_some_and(|kind| task.id.as_str().contains(&format!("-{kind}-")));
+        let outcome = match fails {
+            true => TaskOutcome::Failed { why: "exit code 1".to_owned() },
+            false => TaskOutcome::Done,
+        };
+        self.results.push(TaskResult { task: task.id.clone(), outcome, took_ms: Some(1_000) });
     }
 }

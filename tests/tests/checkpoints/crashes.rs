@@ -22,11 +22,14 @@ const MACHINE: &str = "mac-1";
 const JOB: &str = "7";
 /// Each is followed by a pass of refresh.
 const LOOKS: usize = 20;
+/// How long the checkpoint of a job may stay open here.
+const LASTS_S: u64 = 60;
+const STEP_S: u64 = 20;
 
 #[tokio::test]
 async fn inv_26_fault_03_a_job_that_failed_is_reset_once_wherever_the_control_plane_crashes() -> Result<()> {
     at_every_point(Story {
-        said: "failure",
+        said: Some("failure"),
         in_ci: JobStatus::Failure,
         ends: "reset",
         proof: ProofKind::Reset,
@@ -38,7 +41,7 @@ async fn inv_26_fault_03_a_job_that_failed_is_reset_once_wherever_the_control_pl
 async fn inv_26_fault_03_what_a_good_job_left_is_cleaned_once_wherever_the_control_plane_crashes()
 -> Result<()> {
     at_every_point(Story {
-        said: "success",
+        said: Some("success"),
         in_ci: JobStatus::Success,
         ends: "deleted",
         proof: ProofKind::Cleanup,
@@ -46,10 +49,17 @@ async fn inv_26_fault_03_what_a_good_job_left_is_cleaned_once_wherever_the_contr
     .await
 }
 
-/// What the hook and the CI system say of the job, and what must become of its checkpoint and its machine.
+#[tokio::test]
+async fn inv_26_fault_03_what_nobody_ends_is_collected_once_wherever_the_control_plane_crashes() -> Result<()>
+{
+    at_every_point(Story { said: None, in_ci: JobStatus::Running, ends: "gc_reset", proof: ProofKind::Reset })
+        .await
+}
+
+/// What the hook, if it speaks at all, and the CI system say of the job, and what must become of its checkpoint and its machine.
 #[derive(Debug, Clone, Copy)]
 struct Story {
-    said: &'static str,
+    said: Option<&'static str>,
     in_ci: JobStatus,
     ends: &'static str,
     proof: ProofKind,
@@ -59,13 +69,12 @@ async fn at_every_point(story: Story) -> Result<()> {
     let whole = told(story, None).await.context("without a crash")?;
     let kinds: BTreeSet<&str> = whole.iter().map(String::as_str).collect();
     println!("{} points: {kinds:?}", whole.len());
-    for needed in [
-        "a commit of runner, checkpoint",
-        "a commit of checkpoint, runner",
-        "a call to pause a runner",
-        "a call to tell of a job",
-        "a call to unpause a runner",
-    ] {
+    let of_its_end = match story.said {
+        Some(_) => ["a commit of checkpoint, runner", "a call to tell of a job"],
+        None => ["a commit of checkpoint", "a commit of runner"],
+    };
+    let of_all = ["a commit of runner, checkpoint", "a call to pause a runner", "a call to unpause a runner"];
+    for needed in of_all.into_iter().chain(of_its_end) {
         for when in ["before", "after"] {
             let point = format!("{when} {needed}");
             ensure!(kinds.contains(point.as_str()), "no crash {point}");
@@ -80,7 +89,8 @@ async fn at_every_point(story: Story) -> Result<()> {
 /// The story with a crash at this point, which must be reached: every point that was passed.
 async fn told(story: Story, crash_at: Option<usize>) -> Result<Vec<String>> {
     // A finalized checkpoint that nobody is woken for is looked at with each heartbeat.
-    let mut shop = Workshop::open(json!({"heartbeat_seconds": 30}), &[MACHINE]).await?;
+    let settings = json!({"heartbeat_seconds": 30, "checkpoint_seconds": LASTS_S});
+    let mut shop = Workshop::open(settings, &[MACHINE]).await?;
     let cuts = Cuts::new(crash_at);
     shop.control = plane_that_crashes(&shop, &cuts);
     let mut crashes = 0;
@@ -91,7 +101,10 @@ async fn told(story: Story, crash_at: Option<usize>) -> Result<Vec<String>> {
     ensure!(of_job.len() == 1 && of_job.iter().all(|one| one.name == name), "{of_job:?}, answered {name}");
 
     shop.ci.job(JOB, story.in_ci);
-    let ends = async |shop: &Workshop| shop.finalize(MACHINE, &name, story.said).await.map(drop);
+    let ends = async |shop: &Workshop| match story.said {
+        Some(said) => shop.finalize(MACHINE, &name, said).await.map(drop),
+        None => its_time_passes(shop).await,
+    };
     repeated(&mut shop, &cuts, &mut crashes, ends).await?;
     repeated(&mut shop, &cuts, &mut crashes, async |shop: &Workshop| comes_to_rest(shop, &name).await)
         .await?;
@@ -119,6 +132,16 @@ async fn repeated<T>(
     let queue = Arc::new(InProcessQueue::default());
     shop.control = Arc::new(Control::new(Parts { ci: shop.systems(), queue, ..shop.world.parts() }));
     step(shop).await
+}
+
+/// The machine's agent is there all the while.
+async fn its_time_passes(shop: &Workshop) -> Result<()> {
+    for _ in 0..LASTS_S / STEP_S {
+        shop.turn(STEP_S);
+        shop.works(MACHINE).await?;
+        shop.refresh().await?;
+    }
+    Ok(())
 }
 
 /// Agent, notices and refresh, until the machine takes jobs again and its checkpoint is at its end.

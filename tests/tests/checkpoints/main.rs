@@ -4,8 +4,11 @@
 mod crashes;
 mod dead_letters;
 mod direct;
+mod interleaved;
 mod on_sqs;
+mod quarantine;
 mod together;
+mod unreadable;
 mod vendors;
 mod waits;
 mod workshop;

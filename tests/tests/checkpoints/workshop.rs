@@ -117,19 +117,33 @@ impl Workshop {
         CiSystems::default().with(CiSystem::GitLab, Arc::clone(&self.ci) as _)
     }
 
+    /// What its agent is told to do of this kind fails from now on; or nothing does.
+    pub(crate) fn fails_at(&self, machine: &str, kind: Option<&'static str>) {
+        self.agents.fails_at(machine, kind);
+    }
+
     /// One sync of the machine's agent, with what it is given to do done at once.
     pub(crate) async fn syncs(&self, machine: &str) -> Result<SyncAnswer> {
+        self.syncs_at(&self.control, machine).await
+    }
+
+    async fn syncs_at(&self, control: &Control, machine: &str) -> Result<SyncAnswer> {
         let runner = RunnerId::parse(machine)?;
         let secret = self.secrets.get(&runner).context("it joined")?.clone();
         let host = PlayedHost { runner, secret, machine_id: machine.to_owned(), notice: None };
-        Ok(self.agents.sync(&self.control, &host).await?)
+        Ok(self.agents.sync(control, &host).await?)
     }
 
     /// Its agent and whoever attends to runners, until there is nothing to do.
     pub(crate) async fn works(&self, machine: &str) -> Result<()> {
+        self.works_at(&self.control, machine).await
+    }
+
+    /// The same with another control plane.
+    pub(crate) async fn works_at(&self, control: &Control, machine: &str) -> Result<()> {
         loop {
-            let rests = self.syncs(machine).await?.task.is_none();
-            if self.control.attend_to_notices(Duration::ZERO).await? == 0 && rests {
+            let rests = self.syncs_at(control, machine).await?.task.is_none();
+            if control.attend_to_notices(Duration::ZERO).await? == 0 && rests {
                 return Ok(());
             }
         }
@@ -163,8 +177,19 @@ impl Workshop {
         name: &CheckpointName,
         status: &str,
     ) -> Result<FinalizeAnswer> {
+        self.finalize_at(&self.control, machine, name, status).await
+    }
+
+    /// The same at another control plane.
+    pub(crate) async fn finalize_at(
+        &self,
+        control: &Control,
+        machine: &str,
+        name: &CheckpointName,
+        status: &str,
+    ) -> Result<FinalizeAnswer> {
         let request = serde_json::from_value(json!({"checkpoint_name": name, "status": status}))?;
-        Ok(self.control.finalize_checkpoint(&token(machine), &request).await?)
+        Ok(control.finalize_checkpoint(&token(machine), &request).await?)
     }
 
     pub(crate) async fn runner(&self, machine: &str) -> Result<Runner> {

@@ -52,8 +52,8 @@ pub(crate) fn sync_request() -> SyncRequest {
         registered: Some(id("motorpool-c-abc")),
         busy: Some(id("1-register-1")),
         results: vec![
-            TaskResult { task: id("1-prepare-1"), outcome: TaskOutcome::Done },
-            TaskResult { task: id("1-register-1"), outcome: failed },
+            TaskResult { task: id("1-prepare-1"), outcome: TaskOutcome::Done, took_ms: Some(1_500) },
+            TaskResult { task: id("1-register-1"), outcome: failed, took_ms: None },
         ],
         notice: Some(Notice::Interruption),
         program_version: Some("2.329.0".to_owned()),

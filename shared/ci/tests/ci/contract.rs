@@ -91,6 +91,20 @@ async fn fault_15_a_pause_whose_answer_was_lost_is_asked_for_once_more() {
     }
 }
 
+/// Who hears of a limit takes it that nobody was asked; but the first call may have arrived, or may yet.
+#[tokio::test]
+async fn fault_15_a_call_whose_answer_was_lost_has_failed_though_its_repeat_met_a_limit() {
+    for (name, stage) in stages().await {
+        if !stage.pauses() {
+            continue;
+        }
+        stage.trick(stage.lines().1, Reply { lost: true, ..Reply::new(200, Value::Null) });
+        stage.trick(stage.lines().1, said(429, "slow down").with("retry-after", 30));
+        let told = stage.client().pause(stage.scope(), stage.runner()).await.unwrap_err();
+        assert!(matches!(told, CiError::Failed { .. }), "{name}: {told}");
+    }
+}
+
 #[tokio::test]
 async fn fault_11_limits_outages_and_wrong_credentials_are_told_apart() {
     for (name, stage) in stages().await {

@@ -4,7 +4,7 @@
 use super::finalize::of_checkpoint;
 use crate::control::Control;
 use crate::error::Refused;
-use crate::store::{CheckpointWrite, CheckpointWritten, WithRunner};
+use crate::store::{CheckpointWrite, CheckpointWritten, Found, WithRunner};
 use crate::tries::Tries;
 use motorpool_domain::alert::Incident;
 use motorpool_domain::checkpoint::{
@@ -15,11 +15,14 @@ use motorpool_domain::pool::Pool;
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::Runner;
 use motorpool_domain::{Actor, CheckpointName, RunnerId, Timestamp};
+use std::slice;
 
 impl Control {
-    /// Does what is to be done about a runner by now; nothing, where nothing is.
+    /// Does what is to be done about a runner by now; nothing, where nothing is. One that can't be read is for a control plane that can: a notice of it would
+    /// only end as a dead letter.
     pub async fn attend_to(&self, id: &RunnerId) -> Result<(), Refused> {
-        let Some(runner) = self.store.runner(id).await? else { return Ok(()) };
+        let found = self.store.find_runners(slice::from_ref(id)).await?.into_iter().next();
+        let Some(runner) = found.and_then(Found::into_record) else { return Ok(()) };
         match self.store.pool(&runner.pool).await? {
             Some(record) => self.attend(&record.pool, runner, self.now()).await,
             None => Ok(()),
@@ -60,7 +63,7 @@ impl Control {
             }
             // A pool that is gone had no runner left, and so no checkpoint: there was nothing to end it by.
             let (Some(pool), Some(runner)) = (pool, runner) else { return Ok(()) };
-            if let Some(after) = forgotten(&checkpoint, &runner, &pool.rules.checkpoints, now) {
+            if let Some(after) = forgotten(&checkpoint, &runner, &pool.rules, now) {
                 self.forget(&checkpoint, &after, now).await?;
                 continue;
             }
@@ -115,6 +118,7 @@ impl Control {
         let entry = of_checkpoint(now, &Actor::Refresh, "forgotten", before, after, why);
         let write = CheckpointWrite { before, after, entry: &entry };
         if self.store.finalize_checkpoint(write, WithRunner::Whatever).await? == CheckpointWritten::Done {
+            self.measures().finalized(FinalizeSource::Gc);
             tracing::warn!(target: "alert", checkpoint = %after.name, runner = %after.runner, job = %after.job, "a checkpoint is stale: nobody said that its job has ended, and its machine is cleaned");
         }
         Ok(())

@@ -3,6 +3,7 @@
 use super::view::view;
 use crate::control::Control;
 use crate::error::{Refused, chain};
+use crate::measures::Step;
 use crate::store::{CheckpointWritten, RunnerWrite};
 use crate::tries::Tries;
 use motorpool_domain::checkpoint::{
@@ -125,20 +126,25 @@ impl Control {
         let who = Actor::Runner(before.id.clone());
         let checkpoint = Checkpoint::open(name, before, job.clone(), &rules.checkpoints, now);
         let told = format!("job {} begins on runner {}", job.id, before.id);
-        let entry = AuditEntry::of_new(now, who.clone(), "created", "created", told)
-            .came_out(AuditResult::Ok, self.now().since(now));
+        let took = self.now().since(now);
+        let entry =
+            AuditEntry::of_new(now, who.clone(), "created", "created", told).came_out(AuditResult::Ok, took);
         let runner_entry = AuditEntry::of_runner(now, who.clone(), before, &after, &why);
         let write = RunnerWrite::of(before, &after, rules, &runner_entry);
         match self.store.create_checkpoint(&checkpoint, &entry, write).await? {
             CheckpointWritten::Lost => return Ok(None),
             CheckpointWritten::Done => {}
         }
+        // With the write, which the entry could not know yet.
+        let took = self.now().since(now);
+        self.measures().took(Step::Create, rules.backend, AuditResult::Ok, took);
         tracing::info!(
             checkpoint = %checkpoint.name,
             runner = %before.id,
             pool = %pool.name,
             job = %job.id,
             backend_type = rules.backend.name(),
+            checkpoint_create_duration_seconds = took.as_secs_f64(),
             "a checkpoint was created"
         );
         self.wake(Key::from(&before.id));

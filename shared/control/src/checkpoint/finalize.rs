@@ -68,19 +68,29 @@ impl Control {
         })
     }
 
-    /// By the word of a CI system, as a webhook brought it.
+    /// By the word of a CI system, as a webhook brought it. A checkpoint whose runner or pool can't be read is passed over: another one may be meant, and
+    /// whoever sent the word sends it once.
     pub async fn job_completed(&self, system: CiSystem, job: &CompletedJob) -> Result<JobWord, Refused> {
         let now = self.now();
         let found = self.store.checkpoints_of_job(&job.id, MOST_OF_ONE_JOB).await?;
-        let mut word = JobWord::Unknown;
+        let (mut word, mut unread) = (JobWord::Unknown, None);
         for checkpoint in found.into_iter().filter(|checkpoint| checkpoint.state.is_active()) {
-            if !self.is_the_job(&checkpoint, system, job).await? {
-                continue;
+            match self.is_the_job(&checkpoint, system, job).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(refused) => {
+                    tracing::warn!(checkpoint = %checkpoint.name, error = chain(&refused), "whether a job's end is this checkpoint's can't be said");
+                    unread = Some(refused);
+                    continue;
+                }
             }
             let source = FinalizeSource::Webhook;
             word = self.finalize(&checkpoint.name, job.status, source, &Actor::Control, now).await?.0;
         }
-        Ok(word)
+        match (word, unread) {
+            (JobWord::Unknown, Some(refused)) => Err(refused),
+            (word, _) => Ok(word),
+        }
     }
 
     async fn is_the_job(
@@ -89,9 +99,12 @@ impl Control {
         system: CiSystem,
         job: &CompletedJob,
     ) -> Result<bool, Refused> {
+        if !job.is_of(checkpoint) {
+            return Ok(false);
+        }
         let pool = self.store.pool(&checkpoint.pool).await?.map(|record| record.pool);
         let ci = pool.and_then(|pool| pool.rules.ci).map(|binding| binding.system);
-        if !job.is_of(checkpoint) || !job.is_said_by(system, ci, checkpoint) {
+        if !job.is_said_by(system, ci, checkpoint) {
             return Ok(false);
         }
         let runner = self.store.runner(&checkpoint.runner).await?;
@@ -148,6 +161,11 @@ impl Control {
                 }
             };
             if won {
+                match word {
+                    Finalizing::Queued(_) => self.measures().finalized(source),
+                    // Somebody else said first that it had ended.
+                    Finalizing::Worse(_) | Finalizing::Already => {}
+                }
                 tracing::info!(
                     checkpoint = %checkpoint.name,
                     runner = %checkpoint.runner,

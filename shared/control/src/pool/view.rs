@@ -29,6 +29,7 @@ impl Control {
             used: *used,
             counts,
             waiting: self.count_waiting(&pool.name).await?,
+            pending_checkpoints: self.store.count_active_checkpoints(&pool.name, COUNTED).await?,
             retired: pool.retired,
             ci: pool.rules.ci.as_ref().map(|binding| self.ci_view(binding)),
             source: match pool.source {

@@ -56,6 +56,10 @@ impl Control {
         let pool = &record.pool;
         let runners = self.all_runners(pool).await?;
         let now = self.now();
+        if Self::is_attended(pool) {
+            let pending = runners.iter().filter(|runner| runner.checkpoint.is_some()).count();
+            tracing::info!(pool = %pool.name, pending_checkpoints_count = pending, "jobs' checkpoints of a pool were counted");
+        }
         let held_up = runners.iter().find(|runner| is_held_up_by_ci(runner, &pool.rules, now));
         if let Some(runner) = held_up {
             self.raise_ci_awaited(pool, runner, now).await;

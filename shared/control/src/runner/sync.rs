@@ -11,8 +11,9 @@ use motorpool_domain::ci::is_older;
 use motorpool_domain::claim::{Claim, left_over};
 use motorpool_domain::pool::{CheckpointRules, Pool};
 use motorpool_domain::runner::{
-    Desired, Holder, NextToken, Observed, Runner, RunnerEvent, RunnerState, Sender, StateName, Task,
-    TaskOutcome, TaskResult, awaits_pause, desired, is_token_due, observe, waits_for_ci,
+    CleaningStep, Desired, Holder, NextToken, Observed, Runner, RunnerEvent, RunnerState, Sender, StateName,
+    StepTaken, Task, TaskOutcome, TaskResult, awaits_pause, desired, is_token_due, observe, steps_taken,
+    waits_for_ci,
 };
 use motorpool_domain::text::visible;
 use motorpool_domain::time::millis;
@@ -121,13 +122,37 @@ impl Control {
         for _ in 0..STEPS {
             let Some(event) = observe(&current, &observed(request, &current), &pool.rules) else { break };
             let (event, claim) = self.with_the_claims_time(&current, event).await?;
-            let (after, changed) = self.report(pool, current, &event, claim, now).await?;
+            let (after, changed) = self.report(pool, current.clone(), &event, claim, now).await?;
+            if changed {
+                self.note_steps(pool, &current, &after, &request.results);
+            }
             current = after;
             if !changed {
                 break;
             }
         }
         self.settle_clean_step(pool, current, now).await
+    }
+
+    /// What an attempt to clean a machine took, once it has ended.
+    fn note_steps(&self, pool: &Pool, before: &Runner, after: &Runner, results: &[TaskResult]) {
+        let backend = pool.rules.backend;
+        for StepTaken { step, result, took } in steps_taken(before, after, results) {
+            self.measures().took(step.into(), backend, result, took);
+            let (runner, pool, backend_type) = (&after.id, &pool.name, backend.name());
+            let took_s = took.as_secs_f64();
+            match step {
+                CleaningStep::Reset => {
+                    tracing::info!(%runner, %pool, backend_type, %result, reset_duration_seconds = took_s, "a machine's reset has ended");
+                }
+                CleaningStep::Cleanup => {
+                    tracing::info!(%runner, %pool, backend_type, %result, checkpoint_delete_duration_seconds = took_s, "a machine's cleanup has ended");
+                }
+                CleaningStep::Readiness => {
+                    tracing::info!(%runner, %pool, backend_type, %result, readiness_duration_seconds = took_s, "a machine's readiness was looked at");
+                }
+            }
+        }
     }
 
     /// What one thing that the agent says makes of its runner, and whether it made anything. `known` is its holder, if that was read.
@@ -273,7 +298,7 @@ fn kept(result: &TaskResult) -> TaskResult {
         TaskOutcome::Done => TaskOutcome::Done,
         TaskOutcome::Failed { why } => TaskOutcome::Failed { why: cut(why.clone()) },
     };
-    TaskResult { task: result.task.clone(), outcome }
+    TaskResult { task: result.task.clone(), outcome, took_ms: result.took_ms }
 }
 
 /// An agent of the version before can't read what it does not know.

@@ -2,7 +2,7 @@
 //! until the machine's cleaning has begun.
 
 use super::{Checkpoint, CheckpointState, FinalizeSource, Finalized, JobOutcome};
-use crate::pool::CheckpointRules;
+use crate::pool::{CheckpointRules, Dispatch, Rules};
 use crate::runner::{Runner, RunnerState};
 use crate::time::{Threshold, Timestamp};
 
@@ -75,14 +75,15 @@ pub fn is_time_over(
 }
 
 /// What becomes of a checkpoint whose time is over: its runner's threshold passed with it. It stays as it is until its runner is clean, but nobody can
-/// finalize it any more.
+/// finalize it any more. Where somebody else holds the runner, his time is the checkpoint's, and nobody had to say anything before.
 pub fn forgotten(
     checkpoint: &Checkpoint,
     runner: &Runner,
-    rules: &CheckpointRules,
+    rules: &Rules,
     now: Timestamp,
 ) -> Option<Checkpoint> {
-    let is_over = is_time_over(checkpoint, Some(runner), rules, now);
+    let is_over =
+        rules.dispatch == Dispatch::Hook && is_time_over(checkpoint, Some(runner), &rules.checkpoints, now);
     match (&checkpoint.state, &checkpoint.finalized) {
         (CheckpointState::Created, None) if is_over => {
             let finalized = Finalized { status: JobOutcome::Canceled, source: FinalizeSource::Gc, at: now };

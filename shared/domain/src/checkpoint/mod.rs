@@ -67,6 +67,8 @@ pub struct Finalized {
 pub enum JobOutcome {
     Success,
     Failure,
+    /// GitHub writes it otherwise, in the status of a job as in its conclusion.
+    #[serde(alias = "cancelled")]
     Canceled,
 }
 
@@ -140,6 +142,8 @@ impl JobOutcome {
 }
 
 impl FinalizeSource {
+    pub const ALL: [Self; 5] = [Self::Hook, Self::Poller, Self::Webhook, Self::Agent, Self::Gc];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hook => "hook",

@@ -108,6 +108,8 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
+    pub const ALL: [Self; 5] = [Self::Local, Self::Ec2, Self::Proxmox, Self::Qemu, Self::BareMetal];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Local => "local",

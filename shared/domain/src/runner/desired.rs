@@ -24,6 +24,9 @@ pub struct Observed {
 pub struct TaskResult {
     pub task: TaskId,
     pub outcome: TaskOutcome,
+    /// From its start to its end, on the agent's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -36,6 +36,10 @@ pub fn advance_unattended(runner: &Runner, rules: &Rules) -> Option<RunnerEvent>
 
 /// What an agent would say that had nothing to do: it is prepared, and registered nowhere.
 fn untouched(runner: &Runner) -> Observed {
-    let prepared = TaskResult { task: TaskId::of(runner.epoch, "prepare", 1), outcome: TaskOutcome::Done };
+    let prepared = TaskResult {
+        task: TaskId::of(runner.epoch, "prepare", 1),
+        outcome: TaskOutcome::Done,
+        took_ms: None,
+    };
     Observed { results: vec![prepared], ..Observed::default() }
 }

@@ -11,6 +11,7 @@ mod inventory;
 mod joining;
 mod launching;
 mod liveness;
+mod measured;
 mod pausing;
 mod record;
 mod revise;
@@ -30,6 +31,7 @@ pub use launching::{
     call_of, can_be_taken_on_its_way, is_of, is_on_its_way_for_nobody, is_unlaunched, may_be_unseen, run_from,
 };
 pub use liveness::{Look, look, next_look, overdue};
+pub use measured::{CleaningStep, StepTaken, steps_taken};
 pub use pausing::{
     ToPause, awaits_name, awaits_pause, awaits_step, is_held_up_by_ci, is_open_in_ci, is_to_be_paused,
     is_to_be_unpaused, known_in_ci, must_be_named, to_pause, waits_for_ci, wanted_label,

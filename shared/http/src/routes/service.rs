@@ -65,7 +65,8 @@ pub(super) async fn metrics(
     State(app): State<App>,
 ) -> Result<impl IntoResponse, Refusal> {
     let pools = app.control.list_pools(&caller).await?.pools;
-    let text = metrics::text(&pools, &app.served).map_err(|_| unwritable("the figures"))?;
+    let text =
+        metrics::text(&pools, app.control.measures(), &app.served).map_err(|_| unwritable("the figures"))?;
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }
 

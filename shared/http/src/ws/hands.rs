@@ -4,6 +4,7 @@
 
 use super::connection::Session;
 use super::ending::Ending;
+use crate::clock;
 use crate::detached::run_detached;
 use crate::envelope::Refusal;
 use crate::notify::{Notifier, Woken};
@@ -13,6 +14,7 @@ use motorpool_control::ports::channels::ExecError;
 use motorpool_domain::record::Key;
 use motorpool_domain::runner::{TaskOutcome, TaskResult};
 use motorpool_domain::text::visible;
+use motorpool_domain::time::millis;
 use motorpool_domain::{Epoch, Label, RunnerId, TaskId};
 use motorpool_wire::agent::{Protocol, SyncAnswer, SyncRequest, TaskKind, TaskOrder};
 use motorpool_wire::channel::ExecAnswer;
@@ -52,9 +54,9 @@ pub(super) async fn play(session: &Arc<Session>, notifier: &Arc<Notifier>) -> En
             }
         };
         tokio::select! {
-            (task, outcome) = ended(&mut running) => {
+            result = ended(&mut running) => {
                 running = None;
-                part.ended(task, outcome);
+                part.ended(result);
             }
             woken = waiter.woken(rest) => match woken {
                 Woken::Changed | Woken::TimedOut => {}
@@ -65,9 +67,9 @@ pub(super) async fn play(session: &Arc<Session>, notifier: &Arc<Notifier>) -> En
     }
 }
 
-type Running = Pin<Box<dyn Future<Output = (TaskId, TaskOutcome)> + Send>>;
+type Running = Pin<Box<dyn Future<Output = TaskResult> + Send>>;
 
-async fn ended(running: &mut Option<Running>) -> (TaskId, TaskOutcome) {
+async fn ended(running: &mut Option<Running>) -> TaskResult {
     match running {
         Some(running) => running.await,
         None => std::future::pending().await,
@@ -183,30 +185,32 @@ impl Part {
             TaskKind::Cleanup { script: None } => {
                 let why =
                     "this machine has no agent that could clean it: its runner or its pool needs cleanup_cmd";
-                self.ended(task, TaskOutcome::Failed { why: why.to_owned() });
+                let outcome = TaskOutcome::Failed { why: why.to_owned() };
+                self.ended(TaskResult { task, outcome, took_ms: None });
                 return Next::Sync;
             }
             TaskKind::Prepare { script } | TaskKind::Cleanup { script } => script,
             TaskKind::Reset { script } | TaskKind::Readiness { script } => Some(script),
         };
         let Some(script) = script else {
-            self.ended(task, TaskOutcome::Done);
+            self.ended(TaskResult { task, outcome: TaskOutcome::Done, took_ms: None });
             return Next::Sync;
         };
         self.busy = Some(task.clone());
         Next::Run(Work { task, script, within: Duration::from_millis(timeout_ms), again }, rest)
     }
 
-    fn ended(&mut self, task: TaskId, outcome: TaskOutcome) {
+    fn ended(&mut self, ended: TaskResult) {
         self.busy = None;
-        self.results.retain(|result| result.task != task);
-        self.results.push(TaskResult { task, outcome });
+        self.results.retain(|result| result.task != ended.task);
+        self.results.push(ended);
     }
 }
 
-async fn run(session: Arc<Session>, work: Work) -> (TaskId, TaskOutcome) {
+async fn run(session: Arc<Session>, work: Work) -> TaskResult {
     let Work { task, script, within, again } = work;
     tracing::info!(runner = %session.agent.runner, %task, "a script of the pool runs over an agent's connection");
+    let begun = clock::now();
     let mut last = TaskOutcome::Failed { why: "it took too long".to_owned() };
     let trying = async {
         loop {
@@ -220,7 +224,7 @@ async fn run(session: Arc<Session>, work: Work) -> (TaskId, TaskOutcome) {
     // One that is tried again has so long in all; one that is not, ends by its own time.
     let most = if again { within } else { Duration::MAX };
     let _ = timeout(most, trying).await;
-    (task, last)
+    TaskResult { task, outcome: last, took_ms: Some(millis(clock::now() - begun)) }
 }
 
 fn outcome(ran: Result<ExecAnswer, ExecError>) -> TaskOutcome {
@@ -303,7 +307,11 @@ mod tests {
         assert_eq!(part.hear(told(2, reset())), work("2-reset-1", "reset", false));
         assert_eq!(part.report().busy, Some("2-reset-1".parse().unwrap()));
         assert_eq!(part.hear(told(2, reset())), Next::Rest(BEAT));
-        part.ended("2-reset-1".parse().unwrap(), TaskOutcome::Done);
+        part.ended(TaskResult {
+            task: "2-reset-1".parse().unwrap(),
+            outcome: TaskOutcome::Done,
+            took_ms: Some(7),
+        });
         assert_eq!(part.report().results.len(), 1);
         assert_eq!(part.hear(told(2, reset())), Next::Rest(BEAT));
         let ready = TaskKind::Readiness { script: "ready".to_owned() };
