@@ -51,7 +51,7 @@ pub(crate) enum Verb {
     Release(ReleaseArgs),
     /// List claims, or show one
     Claims(ClaimsArgs),
-    /// Say in plain words why a claim waits, or how it ended
+    /// Say in plain words what a claim, a checkpoint or a runner waits for, or how it ended
     Why(WhyArgs),
     /// What a job's hooks call on its machine: a checkpoint before the job, its end afterwards
     Checkpoint(CheckpointArgs),

@@ -6,12 +6,13 @@ mod transport;
 use std::time::Duration;
 
 use motorpool_domain::runner::{Removal, StateName};
-use motorpool_domain::{ClaimId, PoolName, RunnerId};
+use motorpool_domain::{CheckpointName, ClaimId, PoolName, RunnerId};
 use motorpool_wire::api::{
     AlertsPage, AuditPage, ClaimRequest, ClaimView, ClaimsPage, PlanView, PoolView, PoolsPage,
     ProvisionRequest, RefreshReport, RegisterRunnerRequest, RegisteredRunner, ReleaseRequest, RunnerView,
     RunnersPage, WhyView,
 };
+use motorpool_wire::checkpoint::CheckpointView;
 use motorpool_wire::pool_settings::PoolSettings;
 use motorpool_wire::registry::UpdateRunnerRequest;
 use serde_json::Value;
@@ -125,6 +126,10 @@ impl Client {
 
     pub(crate) async fn why(&self, claim: &ClaimId) -> ApiResult<WhyView> {
         self.get(&format!("claims/{claim}/why"), &[]).await
+    }
+
+    pub(crate) async fn checkpoint(&self, name: &CheckpointName) -> ApiResult<CheckpointView> {
+        self.get(&format!("checkpoint/status/{name}"), &[]).await
     }
 
     pub(crate) async fn refresh(&self, sweep: bool) -> ApiResult<RefreshReport> {

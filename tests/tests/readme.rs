@@ -1,63 +1,92 @@
-//! The README's walk-through is what really comes out: its commands are run, and their output compared but for ids and times.
-//! `UPDATE=1 cargo test -p motorpool-tests --test readme` writes the transcript anew.
+//! The walk-throughs of the README and of the pages are what really comes out: their commands are run, and the output compared but for ids and times.
+//! `UPDATE=1 cargo test -p motorpool-tests --test readme` writes the transcripts anew.
 
 use anyhow::{Context, Result, ensure};
 use motorpool_tests::harness::serve::binary;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const POOLS: &str = "<!-- walk-through: pools.toml -->\n```toml\n";
 const COMMANDS: &str = "<!-- walk-through: commands -->\n```console\n";
 const END: &str = "```\n";
-/// Where serve listens in the README. The test takes a free port instead.
+/// Where serve listens on the pages. The test takes a free port instead.
 const ADDRESS: &str = "http://127.0.0.1:8080";
 
 #[test]
 fn the_walk_through_in_the_readme_is_what_really_comes_out() -> Result<()> {
-    let readme = std::fs::read_to_string(README)?;
-    let pools = between(&readme, POOLS)?;
-    let transcript = between(&readme, COMMANDS)?;
+    walk_through("README.md")
+}
+
+#[test]
+fn the_first_clean_job_of_the_page_on_checkpoints_is_what_really_comes_out() -> Result<()> {
+    walk_through("docs/checkpoints.md")
+}
+
+fn walk_through(page: &str) -> Result<()> {
+    let file = Path::new(ROOT).join(page);
+    let text = std::fs::read_to_string(&file)?;
+    let pools = between(&text, POOLS)?;
+    let transcript = between(&text, COMMANDS)?;
     let dir = tempfile::tempdir()?;
     std::fs::write(dir.path().join("pools.toml"), pools)?;
-    let mut host = Host { dir: dir.path(), serve: None, address: String::new() };
+    let mut host = Host { dir: dir.path(), jobs: Vec::new(), address: String::new() };
     let mut told = String::new();
     for command in transcript.lines().filter_map(|line| line.strip_prefix("$ ")) {
         writeln!(told, "$ {command}")?;
         told.push_str(&host.run(command)?);
     }
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(README, readme.replace(transcript, &told))?;
+        std::fs::write(file, text.replace(transcript, &told))?;
         return Ok(());
     }
     let (shown, told) = (masked(transcript), masked(&told));
     ensure!(
         shown == told,
-        "README:\n{shown}\n\nreally:\n{told}\n\nrun again with UPDATE=1, and read the difference"
+        "{page}:\n{shown}\n\nreally:\n{told}\n\nrun again with UPDATE=1, and read the difference"
     );
     Ok(())
 }
 
 struct Host<'a> {
     dir: &'a Path,
-    serve: Option<Child>,
+    /// What was started with `&`, as the shell numbers it.
+    jobs: Vec<Child>,
     address: String,
 }
 
 impl Host<'_> {
     fn run(&mut self, command: &str) -> Result<String> {
-        match command {
-            "motorpool serve 2> serve.log &" => self.start(),
-            "kill %1" => self.stop(),
-            _ => {
-                let output = self.shell(command)?.stdin(Stdio::null()).output()?;
-                ensure!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-                Ok(String::from_utf8(output.stdout)?)
-            }
+        if command == "motorpool serve 2> serve.log &" {
+            return self.start();
         }
+        if let Some(jobs) = command.strip_prefix("kill ") {
+            return self.stop(jobs);
+        }
+        if let Some(job) = command.strip_suffix(" &") {
+            return self.begin(job);
+        }
+        // What waits for something waits in vain, if it does so for as long.
+        let output = self.shell("exec timeout 300 sh -c \"$COMMAND\"")?;
+        let command = command.replace(ADDRESS, &self.address);
+        let output = { output }.env("COMMAND", &command).stdin(Stdio::null()).output()?;
+        ensure!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Where the tests are root's, so is the agent, and there is no user for its jobs.
+    fn begin(&mut self, job: &str) -> Result<String> {
+        let as_root = geteuid().is_root() && job.starts_with("motorpool agent run ");
+        let job = match as_root {
+            true => job.replacen("agent run", "agent run --work-as-root", 1),
+            false => job.to_owned(),
+        };
+        let begun = self.shell(&format!("exec {job}"))?.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        self.jobs.push(begun);
+        Ok(String::new())
     }
 
     fn start(&mut self) -> Result<String> {
@@ -70,16 +99,20 @@ impl Host<'_> {
             .spawn()?;
         let mut line = String::new();
         BufReader::new(serve.stdout.take().context("serve's stdout")?).read_line(&mut line)?;
-        self.serve = Some(serve);
+        self.jobs.push(serve);
         self.address = line.trim().strip_prefix("listening on ").context("serve did not start")?.to_owned();
         Ok(line.replace(&self.address, ADDRESS))
     }
 
-    fn stop(&mut self) -> Result<String> {
-        let mut serve = self.serve.take().context("serve was not started")?;
-        let pid = i32::try_from(serve.id()).ok().and_then(Pid::from_raw).context("serve's pid")?;
-        kill_process(pid, Signal::TERM)?;
-        ensure!(serve.wait()?.success(), "serve did not end well");
+    /// Jobs by their numbers, as in `%2 %1`.
+    fn stop(&mut self, jobs: &str) -> Result<String> {
+        for job in jobs.split(' ') {
+            let number: usize = job.trim_start_matches('%').parse()?;
+            let child = self.jobs.get_mut(number - 1).with_context(|| format!("no job {job}"))?;
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("its pid")?;
+            kill_process(pid, Signal::TERM)?;
+            ensure!(child.wait()?.success(), "{job} did not end well");
+        }
         Ok(String::new())
     }
 
@@ -89,7 +122,7 @@ impl Host<'_> {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = Command::new("sh");
         shell
-            .args(["-c", command])
+            .args(["-c", &command.replace(ADDRESS, &self.address)])
             .current_dir(self.dir)
             .env("PATH", format!("{}:{path}", bin_dir.display()));
         shell
@@ -102,9 +135,9 @@ impl Host<'_> {
 
 impl Drop for Host<'_> {
     fn drop(&mut self) {
-        if let Some(serve) = &mut self.serve {
-            let _ = serve.kill();
-            let _ = serve.wait();
+        for job in &mut self.jobs {
+            let _ = job.kill();
+            let _ = job.wait();
         }
         let runners = std::fs::read_dir(self.dir.join("motorpool-data/runners"));
         for runner in runners.into_iter().flatten().flatten() {
@@ -117,7 +150,7 @@ impl Drop for Host<'_> {
 }
 
 fn between<'a>(text: &'a str, begin: &str) -> Result<&'a str> {
-    let (_, rest) = text.split_once(begin).with_context(|| format!("the README has no {begin:?}"))?;
+    let (_, rest) = text.split_once(begin).with_context(|| format!("the page has no {begin:?}"))?;
     Ok(rest.split_once(END).context("the block has no end")?.0)
 }
 
@@ -129,7 +162,7 @@ fn masked(text: &str) -> String {
         for word in line.split_whitespace() {
             let number = word.chars().next().is_some_and(|c| c.is_ascii_digit())
                 && word.trim_end_matches(['s', 'm', 'i', 'n', ',']).parse::<f64>().is_ok();
-            let unit = ["s", "min", "s,", "min,"].contains(&word);
+            let unit = ["s", "min", "s,", "min,", "s)"].contains(&word);
             match words.last().map(String::as_str) {
                 Some("TIME") if unit || number => {}
                 Some(last) if unit && last.parse::<f64>().is_ok() => {
@@ -149,6 +182,10 @@ fn masked(text: &str) -> String {
 
 fn id_masked(word: &str) -> String {
     let mut masked = word.to_owned();
+    // A checkpoint's name ends in its time and something random.
+    if let Some((job, _)) = masked.strip_prefix("job-").and_then(|rest| rest.split_once('-')) {
+        masked = format!("job-{job}-ID");
+    }
     for prefix in ["r-", "c-"] {
         if let Some(at) = masked.find(prefix) {
             let rest = masked.get(at + 2..at + 18).unwrap_or_default();

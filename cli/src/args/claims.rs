@@ -102,8 +102,8 @@ pub(crate) enum ClaimsVerb {
 pub(crate) struct WhyArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// A claim's id (c-…), or a workflow: then its latest claim
-    #[arg(value_name = "CLAIM|WORKFLOW")]
+    /// A claim's id (c-…), a workflow (then its latest claim), a job's checkpoint (job-…), or a runner
+    #[arg(value_name = "CLAIM|WORKFLOW|CHECKPOINT|RUNNER")]
     pub(crate) subject: Workflow,
     /// Look for the workflow on this pool only
     #[arg(long)]

@@ -296,7 +296,7 @@ fn refuse_20_a_secret_that_others_can_read_is_refused() {
 
 /// What one job leaves on a machine, no other meets, unless an operator says that it may.
 #[test]
-fn on_ec2_machines_are_replaced_by_default() {
+fn refuse_21_on_ec2_machines_are_replaced_by_default() {
     let clean = |text: &str| {
         let pools = parse_pools(text, "p").unwrap();
         pools[&PoolName::parse("big").unwrap()].clone().rules(host_spec()).unwrap().clean.name()

@@ -125,3 +125,25 @@ fn tokens(file: &PoolsFile, data: &DataDir) -> Result<Tokens, Failure> {
 fn refused(refused: motorpool_control::Refused) -> Failure {
     Failure::failed(refused.message, refused.hint)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use motorpool_domain::Owner;
+
+    #[test]
+    fn refuse_24_a_teams_limits_in_the_file_are_those_that_hold() {
+        let dir = tempfile::tempdir().unwrap();
+        let hash = "ab".repeat(32);
+        let text = format!(
+            "[teams.web]\ntoken_sha256 = [\"{hash}\"]\nmax_open_claims = 3\nmax_slots = 2\nmax_requests_at_once = 1\n\
+             [pools.p]\nbackend = \"bare_metal\"\nclean = \"keep\"\n"
+        );
+        let file = pools_file::parse(&text, "p", dir.path()).unwrap();
+        let web = Owner::parse("web").unwrap();
+        let said = TeamLimits { max_open_claims: 3, max_slots: Some(2), max_requests_at_once: 1 };
+        assert_eq!(settings(&file).teams.get(&web), Some(&said));
+        let data = DataDir::open(&dir.path().join("data")).unwrap();
+        assert_eq!(tokens(&file, &data).unwrap().at_once.get(&web), Some(&1));
+    }
+}

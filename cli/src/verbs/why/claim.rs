@@ -1,27 +1,17 @@
-//! `why`: a claim's story in plain words. A workflow stands for its latest claim.
+//! A claim's story. A workflow stands for its latest claim.
 
 use motorpool_domain::{ClaimId, PoolName, Timestamp, Workflow};
 use motorpool_wire::api::{ClaimView, WhyView};
 
-use super::{audit, claims, pools_asked};
-use crate::args::WhyArgs;
 use crate::client::{ApiResponse, Client};
-use crate::clock;
 use crate::errors::Failure;
-use crate::output::Report;
-
-pub(crate) async fn run(args: WhyArgs) -> Result<Report, Failure> {
-    let WhyArgs { connect, subject, pool } = args;
-    let client = Client::new(&connect)?;
-    let (answer, others) = match by_id(&client, &subject).await? {
-        Some(answer) => (answer, Vec::new()),
-        None => by_workflow(&client, &subject, pool.as_ref()).await?,
-    };
-    Ok(Report::of(answer, |why| in_words(why, &others, clock::now())))
-}
+use crate::verbs::{audit, claims, pools_asked};
 
 /// Nothing if `subject` is no claim's id, or that of no claim here: then it may still be a workflow.
-async fn by_id(client: &Client, subject: &Workflow) -> Result<Option<ApiResponse<WhyView>>, Failure> {
+pub(super) async fn by_id(
+    client: &Client,
+    subject: &Workflow,
+) -> Result<Option<ApiResponse<WhyView>>, Failure> {
     let Ok(claim) = ClaimId::parse(subject.as_str()) else { return Ok(None) };
     match client.why(&claim).await {
         Ok(answer) => Ok(Some(answer)),
@@ -30,29 +20,24 @@ async fn by_id(client: &Client, subject: &Workflow) -> Result<Option<ApiResponse
     }
 }
 
-/// The workflow's latest claim, an open one before any that ended; and its other open ones.
-async fn by_workflow(
+/// The workflow's latest claim, an open one before any that ended; and its other open ones. Nothing if it has none.
+pub(super) async fn by_workflow(
     client: &Client,
     workflow: &Workflow,
     pool: Option<&PoolName>,
-) -> Result<(ApiResponse<WhyView>, Vec<ClaimView>), Failure> {
+) -> Result<Option<(ApiResponse<WhyView>, Vec<ClaimView>)>, Failure> {
     let mut found = Vec::new();
     for pool in pools_asked(client, pool).await? {
         let page = client.claims(&pool).await?.value;
         found.extend(page.claims.into_iter().filter(|claim| claim.workflow == *workflow));
     }
     found.sort_by_key(|claim| (claims::open(claim), claim.opened_at_ms));
-    let latest = found.pop().ok_or_else(|| {
-        Failure::failed(
-            format!("there is no claim {workflow}, and no claim of a workflow {workflow}"),
-            "`motorpool claims --all` lists those that are",
-        )
-    })?;
+    let Some(latest) = found.pop() else { return Ok(None) };
     found.retain(claims::open);
-    Ok((client.why(&latest.claim).await?, found))
+    Ok(Some((client.why(&latest.claim).await?, found)))
 }
 
-fn in_words(why: &WhyView, others: &[ClaimView], now: Timestamp) -> String {
+pub(super) fn in_words(why: &WhyView, others: &[ClaimView], now: Timestamp) -> String {
     let WhyView { claim, state, why, runners, history } = why;
     let mut text = format!("claim {claim} is {state}");
     if !why.is_empty() {
