@@ -14,8 +14,11 @@ use axum::response::Response;
 use lambda_http::request::from_str;
 use lambda_http::{Request, Service};
 use lambda_runtime::LambdaEvent;
-use motorpool_control::Caller;
-use motorpool_domain::PoolName;
+use motorpool_control::{Caller, JobWord, Told};
+use motorpool_domain::checkpoint::{CompletedJob, JobOutcome};
+use motorpool_domain::ci::CiSystem;
+use motorpool_domain::runner::StateName;
+use motorpool_domain::{PoolName, RunnerId};
 use motorpool_functions::plane::{Plane, without_machines};
 use motorpool_functions::routes::{Function, function_of};
 use motorpool_functions::settings::FromEnvironment;
@@ -112,6 +115,40 @@ async fn fault_18_of_a_batch_only_what_failed_comes_again() {
     let answer = finalize::service(plane().await.control()).call(event).await.unwrap();
     let answer = serde_json::to_value(answer).unwrap();
     assert_eq!(answer, json!({"batchItemFailures": [{"itemIdentifier": ids[1]}]}));
+}
+
+/// The first message of the sample names a machine whose job was said to be over by somebody who does not attend to machines.
+#[tokio::test]
+async fn a_notice_has_its_machine_attended_to() {
+    let plane = plane().await;
+    let control = plane.control();
+    let settings = json!({"backend": "bare_metal", "dispatch": "hook", "clean": "keep"});
+    let settings = serde_json::from_value(settings).unwrap();
+    control.put_pool(&Caller::Operator, PoolName::parse("kept").unwrap(), settings).await.unwrap();
+    let request = json!({"runner_id": "mac-01", "pool": "kept", "credential": "token"});
+    let request = serde_json::from_value(request).unwrap();
+    let token = control.register_runner(&Caller::Operator, request).await.unwrap().token.unwrap();
+    let job = json!({"job_id": "1977", "project": "380"});
+    let begun = control.create_checkpoint(&token, serde_json::from_value(job).unwrap()).await.unwrap();
+    let ended = CompletedJob {
+        id: begun.job_id,
+        projects: vec!["380".to_owned()],
+        attempt: None,
+        runners: vec!["mac-01".to_owned()],
+        ended_at: None,
+        status: JobOutcome::Success,
+    };
+    let told = control.job_told(CiSystem::GitLab, None, &ended).await.unwrap();
+    assert_eq!(told, Told::Word(JobWord::Queued));
+    let mac: RunnerId = "mac-01".parse().unwrap();
+    let state = async || control.view_runner(&Caller::Operator, &mac).await.unwrap().state;
+    assert_eq!(state().await, StateName::Releasing);
+    let event: SqsEvent = serde_json::from_str(&read(QUEUED)).unwrap();
+    let event = LambdaEvent::new(event, lambda_runtime::Context::default());
+    finalize::service(plane.control()).call(event).await.unwrap();
+    assert_eq!(state().await, StateName::Idle);
+    let seen = control.any_checkpoint_status(&Caller::Operator, &begun.name).await.unwrap();
+    assert_eq!(seen.state, "deleted");
 }
 
 /// A sample that no test reads would rot.

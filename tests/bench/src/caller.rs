@@ -10,8 +10,8 @@ use std::time::Duration;
 
 pub(crate) struct Caller {
     stream: BufReader<TcpStream>,
-    /// What every request of this caller begins with, after its path.
-    head: String,
+    address: String,
+    token: String,
 }
 
 pub(crate) struct Answer {
@@ -24,23 +24,29 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Caller {
     pub(crate) fn connect(api: &Api) -> Result<Self> {
-        let address = api.base().trim_start_matches("http://");
-        let stream = TcpStream::connect(address).context("a connection to serve")?;
+        let address = api.base().trim_start_matches("http://").to_owned();
+        let stream = TcpStream::connect(&address).context("a connection to serve")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let token = api.token().unwrap_or_default();
-        let head = format!(
-            "HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n"
-        );
-        Ok(Self { stream: BufReader::new(stream), head })
+        let token = api.token().unwrap_or_default().to_owned();
+        Ok(Self { stream: BufReader::new(stream), address, token })
     }
 
     pub(crate) fn post(&mut self, path: &str, body: &Value) -> Result<Answer> {
         let body = body.to_string();
-        let request =
-            format!("POST /api/v1/{path} {}content-length: {}\r\n\r\n{body}", self.head, body.len());
+        let Self { stream: _, address, token } = self;
+        let request = format!(
+            "POST /api/v1/{path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         self.stream.get_mut().write_all(request.as_bytes())?;
         self.answer()
+    }
+
+    /// Its next requests are another's.
+    pub(crate) fn becomes(&mut self, token: String) {
+        self.token = token;
     }
 
     fn answer(&mut self) -> Result<Answer> {

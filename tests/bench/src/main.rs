@@ -2,6 +2,7 @@
 //! line: "name", figures, and "ratio", our cost by the floor's. Times alone mean little; ratios travel.
 
 mod caller;
+mod checkpoint;
 mod claim;
 mod clock;
 mod flood;
@@ -16,7 +17,7 @@ mod sync;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-const NAMES: [&str; 5] = ["claim", "sync", "refresh", "flood", "function"];
+const NAMES: [&str; 6] = ["claim", "checkpoint", "sync", "refresh", "flood", "function"];
 
 /// On one thread: what is measured has the other core to itself, and no time is spent on waking threads of the load generator.
 #[tokio::main(flavor = "current_thread")]
@@ -29,6 +30,7 @@ async fn main() -> Result<()> {
         eprintln!("--- {name}");
         match *name {
             "claim" => claim::run().await?,
+            "checkpoint" => checkpoint::run().await?,
             "sync" => sync::run().await?,
             "refresh" => refresh::run().await?,
             "flood" => flood::run().await?,

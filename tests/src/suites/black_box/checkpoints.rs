@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 /// A pool whose CI system hands out work by itself, with one machine that waits for it.
-async fn hooked(target: &Target, name: &str, more: Value) -> Result<(String, FakeAgent)> {
+pub(super) async fn hooked(target: &Target, name: &str, more: Value) -> Result<(String, FakeAgent)> {
     let mut settings = json!({
         "dispatch": "hook", "clean": "reset", "reset_cmd": "true", "cleanup_cmd": "true", "heartbeat_seconds": 60,
     });
@@ -28,12 +28,12 @@ async fn hooked(target: &Target, name: &str, more: Value) -> Result<(String, Fak
     Ok((pool, agent))
 }
 
-async fn create(agent: &FakeAgent, job: &str) -> Result<Answer> {
+pub(super) async fn create(agent: &FakeAgent, job: &str) -> Result<Answer> {
     agent.api.post("checkpoint/create", json!({"runner_id": agent.runner, "job_id": job})).await
 }
 
 /// The job's checkpoint, once the machine has had its pause after the last.
-async fn created(agent: &FakeAgent, job: &str) -> Result<String> {
+pub(super) async fn created(agent: &FakeAgent, job: &str) -> Result<String> {
     until("the machine takes another job", async || {
         let answer = create(agent, job).await?;
         if answer.status == 429 {
@@ -44,12 +44,12 @@ async fn created(agent: &FakeAgent, job: &str) -> Result<String> {
     .await
 }
 
-async fn finalize(api: &Api, name: &str, status: &str) -> Result<Value> {
+pub(super) async fn finalize(api: &Api, name: &str, status: &str) -> Result<Value> {
     let body = json!({"checkpoint_name": name, "status": status, "source": "hook"});
     api.post("checkpoint/finalize", body).await?.expect(202)
 }
 
-async fn status(agent: &FakeAgent, name: &str) -> Result<Value> {
+pub(super) async fn status(agent: &FakeAgent, name: &str) -> Result<Value> {
     agent.api.get(&format!("checkpoint/status/{name}")).await?.expect(200)
 }
 

@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod audit_why;
+pub mod checkpoint_answers;
 pub mod checkpoints;
 pub mod claims;
 pub mod limits;
@@ -117,6 +118,11 @@ macro_rules! with_black_box_cases {
                 the_operator_may_look_at_any_checkpoint,
                 a_signed_webhook_finalizes_a_checkpoint,
                 refuse_12_and_13_what_a_hook_sends_is_checked;
+            checkpoint_answers:
+                a_machine_rests_between_two_jobs,
+                who_noticed_the_end_of_a_job_is_recorded,
+                an_agent_that_is_not_connected_is_told_of,
+                refuse_10_a_token_that_was_replaced_by_a_reset_opens_no_hook_s_route;
             registry:
                 a_machine_registered_with_a_token_is_handed_it_once,
                 a_token_is_for_who_needs_no_agent,

@@ -1,7 +1,7 @@
 //! The OpenAPI document and the service's own routes: whole, true, and open to those whom it says.
 
 use super::target::{Habits, text};
-use super::{SMALL, Target};
+use super::{SMALL, Target, checkpoints};
 use crate::fakes::fake_agent::FakeAgent;
 use crate::harness::wait::until;
 use anyhow::{Context, Result, ensure};
@@ -126,6 +126,12 @@ pub async fn answers_have_the_documents_fields(target: &Target) -> Result<()> {
     fits(&document, "AuditPage", &target.api.get(&format!("audit?subject={runner}")).await?.body)?;
     fits(&document, "AlertsPage", &target.api.get("alerts?all=true").await?.body)?;
     fits(&document, "RefreshReport", &target.api.refresh().await?)?;
+    let (_, machine) = checkpoints::hooked(target, "true-hook", json!({})).await?;
+    let begun = checkpoints::create(&machine, "1").await?.expect(201)?;
+    fits(&document, "CheckpointView", &begun)?;
+    let ended = checkpoints::finalize(&machine.api, text(&begun, "name"), "success").await?;
+    fits(&document, "FinalizeAnswer", &ended)?;
+    fits(&document, "Readiness", &machine.api.get("runner/readiness").await?.expect(200)?)?;
     let refusal = target.api.get("pools/nowhere").await?.expect(404)?;
     fits(&document, "ErrorEnvelope", &refusal)?;
     fits(&document, "ErrorBody", &refusal["error"])
@@ -133,7 +139,7 @@ pub async fn answers_have_the_documents_fields(target: &Target) -> Result<()> {
 
 pub async fn the_service_tells_how_it_is(target: &Target) -> Result<()> {
     let nobody = target.as_who(None);
-    for path in ["/health", "/ready"] {
+    for path in ["/health", "/ready", "/api/v1/healthz"] {
         let answer = nobody.get(path).await?.expect(200)?;
         ensure!(answer == json!({"status": "ok"}), "{path}: {answer}");
     }
