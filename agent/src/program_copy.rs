@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_copy_is_the_program_as_it_was_installed() {
+    fn refuse_21_each_copy_is_the_program_as_it_was_installed() {
         let dir = tempfile::tempdir().unwrap();
         let (program, copy) = (dir.path().join("program"), dir.path().join("copy"));
         fs::create_dir_all(program.join("bin")).unwrap();

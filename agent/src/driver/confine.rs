@@ -94,3 +94,40 @@ pub(super) fn environment(home: &Home, jobs: &Jobs) -> BTreeMap<String, String> 
     .map(|(name, value)| (name.to_owned(), value))
     .into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::JobArgs;
+    use crate::work::{Confinement, Sandbox};
+    use clap::Parser;
+    use std::path::{Path, PathBuf};
+
+    #[derive(Parser)]
+    struct Given {
+        #[command(flatten)]
+        jobs: JobArgs,
+    }
+
+    /// Only root has jobs of other users.
+    #[test]
+    fn refuse_21_a_job_has_a_home_of_its_own_and_sees_nothing_of_the_agents_and_serves() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        let Given { jobs } = Given::parse_from(["agent", "--job-uid", "50323", "--hide", "/srv/serve"]);
+        let jobs = Jobs::of(&jobs, &home, false).unwrap().unwrap();
+        let of_job = environment(&home, &jobs);
+        let its_home = of_job.get("HOME").map(PathBuf::from).unwrap();
+        assert_eq!(its_home, home.job_home_dir());
+        assert_eq!(of_job.get("TMPDIR").map(String::as_str), Some("/tmp"));
+        assert_eq!(of_job.get("USER").map(String::as_str), Some("job-50323"));
+        let Confinement { uid, gid, groups, may_gain_privileges, sandbox } = jobs.confinement(&home);
+        assert_eq!((uid, gid, groups, may_gain_privileges), (50_323, 50_323, Vec::new(), false));
+        let Sandbox { hidden, shown, .. } = sandbox.unwrap();
+        assert_eq!(hidden, [Path::new(home.dir()), Path::new("/srv/serve")]);
+        assert!(!shown.iter().any(|path| hidden.contains(path)), "{shown:?}");
+    }
+}

@@ -117,3 +117,50 @@ fn tell(end: &End) -> io::Result<()> {
 fn could_not_start(error: impl Display) -> End {
     End::CouldNotStart { message: error.to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::chown;
+
+    /// Only root can become somebody else. The thread that does so ends with it.
+    #[test]
+    fn refuse_21_a_job_is_its_user_gains_nothing_and_has_its_own_environment() {
+        const UID: u32 = 50_322;
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        chown(dir.path(), Some(UID), Some(UID)).unwrap();
+        let script = "{ id -u; id -g; id -G; grep NoNewPrivs /proc/self/status; env; } >said";
+        let env = [("PATH", "/usr/bin:/bin"), ("GREETING", "hello job")];
+        let entrance = Entrance {
+            script: script.to_owned(),
+            env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            cwd: dir.path().to_owned(),
+            confinement: Confinement {
+                uid: UID,
+                gid: UID,
+                groups: vec![UID],
+                may_gain_privileges: false,
+                sandbox: None,
+            },
+        };
+        let job = thread::spawn(move || spawn(entrance)).join().unwrap().unwrap();
+        let (_, ended) = rustix::process::waitpid(Some(job), WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(ended.exit_status(), Some(0));
+        let said = fs::read_to_string(dir.path().join("said")).unwrap();
+        let uid = UID.to_string();
+        let mut lines = said.lines();
+        for expected in [uid.as_str(), &uid, &uid, "NoNewPrivs:\t1"] {
+            assert_eq!(lines.next(), Some(expected), "{said}");
+        }
+        // A shell sets some of its own.
+        let own = ["PATH", "GREETING", "PWD", "OLDPWD", "SHLVL", "_"];
+        for (name, _value) in lines.filter_map(|line| line.split_once('=')) {
+            assert!(own.contains(&name), "{name} in {said}");
+        }
+        assert!(said.contains("GREETING=hello job"), "{said}");
+    }
+}

@@ -37,6 +37,8 @@ pub(super) struct NamedTests {
 enum Binary {
     /// The unit tests of the package's library: `lib`.
     Library,
+    /// Those of its program, which has its name: `bin`.
+    Program,
     /// One of its `tests/`.
     Named(String),
 }
@@ -61,6 +63,7 @@ impl NamedTests {
         ensure!(parts.iter().flatten().all(|part| !part.is_empty()), "{text:?} has an empty part");
         let binary = match binary {
             "lib" => Binary::Library,
+            "bin" => Binary::Program,
             named => Binary::Named(named.to_owned()),
         };
         let [package, filter] = [package, filter].map(str::to_owned);
@@ -83,11 +86,16 @@ impl NamedTests {
                 build.arg("--lib");
                 package.replace('-', "_")
             }
+            // Not the program itself: it is built with its unit tests in it, and put where those of libraries are.
+            Binary::Program => {
+                build.args(["--bin", package]);
+                package.clone()
+            }
             Binary::Named(name) => {
                 // Cargo would build them with the tests, and put them where our own are.
                 ensure!(
                     !cargo.makes_programs(package),
-                    "{package} makes programs: of its tests, only those of its library can be named"
+                    "{package} makes programs: of its tests, only those of its library and its program can be named"
                 );
                 build.args(["--test", name]);
                 name.clone()
@@ -160,7 +168,7 @@ fn failed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
-/// What a test proves by its name: `inv_03_17_of_many_one_wins`, `inv_07_fault_15_again_is_done`.
+/// What a test proves by its name: `inv_03_17_of_many_one_wins`, `inv_07_fault_15_again_is_done`, `refuse_24_a_flood`.
 fn proves(test: &str) -> BTreeSet<Broken> {
     let name = test.rsplit("::").next().unwrap_or(test);
     let mut kind: Option<fn(u8) -> Broken> = None;
@@ -169,6 +177,7 @@ fn proves(test: &str) -> BTreeSet<Broken> {
         match (word, kind, word.parse()) {
             ("inv", _, _) => kind = Some(Broken::Invariant),
             ("fault", _, _) => kind = Some(Broken::Fault),
+            ("refuse", _, _) => kind = Some(Broken::Refusal),
             (_, Some(kind), Ok(number)) => {
                 proves.insert(kind(number));
             }
@@ -199,6 +208,8 @@ mod tests {
         let dynamodb = tests(LEDGER, Some("dynamodb"), Binary::Library, "inv_02");
         assert_eq!(NamedTests::parse("motorpool-ledger/dynamodb lib inv_02")?, dynamodb);
         assert!(!dynamodb.build_quickly());
+        let of_a_program = tests("motorpool", None, Binary::Program, "refuse_20");
+        assert_eq!(NamedTests::parse("motorpool bin refuse_20")?, of_a_program);
         for not in ["", "a", "a b", "a b ", "a  b", "a b c d", "/f b c", "a/ b c", " b c"] {
             assert!(NamedTests::parse(not).is_err(), "{not:?}");
         }
@@ -214,6 +225,11 @@ mod tests {
             "a number after a word counts something else"
         );
         assert_eq!(proved("inv_07_fault_15_again"), [Broken::Invariant(7), Broken::Fault(15)]);
+        assert_eq!(
+            proved("a::refuse_17_refuse_21_a_job_of_2"),
+            [Broken::Refusal(17), Broken::Refusal(21)],
+            "each as it is said"
+        );
         assert_eq!(proved("fault_26::many_at_once"), []);
         assert_eq!(proved("of_fault_26"), []);
     }

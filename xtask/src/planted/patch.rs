@@ -27,12 +27,14 @@ pub(super) struct Patch {
     pub(super) file: String,
 }
 
-/// By PROOF.md's numbers: `17` in a header, or `fault 26`.
+/// By PROOF.md's numbers: `17` in a header, `fault 26`, or `refusal 24`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Broken {
     Invariant(u8),
     /// One that is not survived.
     Fault(u8),
+    /// One that is not refused: its door is open.
+    Refusal(u8),
 }
 
 /// What must find it.
@@ -47,9 +49,10 @@ pub(super) enum Finder {
 
 impl Broken {
     fn parse(text: &str) -> Result<Self> {
-        let (kind, number): (fn(u8) -> Self, &str) = match text.strip_prefix("fault ") {
-            Some(number) => (Self::Fault, number),
-            None => (Self::Invariant, text),
+        let (kind, number): (fn(u8) -> Self, &str) = match text.split_once(' ') {
+            Some(("fault", number)) => (Self::Fault, number),
+            Some(("refusal", number)) => (Self::Refusal, number),
+            Some(_) | None => (Self::Invariant, text),
         };
         Ok(kind(number.parse()?))
     }
@@ -60,6 +63,7 @@ impl fmt::Display for Broken {
         match self {
             Self::Invariant(number) => write!(f, "invariant {number}"),
             Self::Fault(number) => write!(f, "fault {number}"),
+            Self::Refusal(number) => write!(f, "refusal {number}"),
         }
     }
 }
@@ -93,13 +97,14 @@ impl Patch {
         };
         let plants = header(0, PLANTS)?.to_owned();
         let broken: Result<BTreeSet<Broken>> = header(1, BREAKS)?.split(", ").map(Broken::parse).collect();
-        let breaks = broken
-            .with_context(|| format!("after `{BREAKS}` come invariants and faults: 3, 17, fault 26"))?;
+        let breaks = broken.with_context(|| {
+            format!("after `{BREAKS}` come invariants, faults and refusals: 3, 17, fault 26, refusal 24")
+        })?;
         let finder = finder(text.lines().nth(2).unwrap_or_default())?;
         let by_simulator = matches!(finder, Finder::Simulator { .. });
         ensure!(
-            !by_simulator || !breaks.iter().any(|broken| matches!(broken, Broken::Fault(_))),
-            "the simulator names the invariant that is broken, and no fault"
+            !by_simulator || breaks.iter().all(|broken| matches!(broken, Broken::Invariant(_))),
+            "the simulator names the invariant that is broken, and nothing else"
         );
         let file = text.lines().find_map(|line| line.strip_prefix("+++ b/")).unwrap_or_default().to_owned();
         ensure!(!file.is_empty(), "it changes no file");
@@ -136,7 +141,7 @@ mod tests {
     use std::process::Command;
 
     /// How many there are: one that is lost on the way, by a rename or a merge, is missed.
-    const PLANTED: usize = 40;
+    const PLANTED: usize = 77;
 
     #[test]
     fn every_planted_bug_is_there_and_still_applies_to_the_tree() -> Result<()> {
@@ -168,6 +173,9 @@ mod tests {
         let patch = parsed("Plants: a bug.\nBreaks: 2, fault 26\nFound-By: a b c\n\n+++ b/one.rs\n")?;
         assert_eq!(patch.finder, Finder::Tests(NamedTests::parse("a b c")?));
         assert_eq!(patch.breaks, BTreeSet::from([Broken::Invariant(2), Broken::Fault(26)]));
+
+        let patch = parsed("Plants: a bug.\nBreaks: refusal 24\nFound-By: a b c\n\n+++ b/one.rs\n")?;
+        assert_eq!(patch.breaks, BTreeSet::from([Broken::Refusal(24)]));
         Ok(())
     }
 
@@ -179,6 +187,7 @@ mod tests {
             "Plants: a bug.\nBreaks: 3\n\n",
             "Plants: a bug.\nBreaks: 3\nFound-At-Seed: late\n",
             "Plants: a bug.\nBreaks: fault 26\nFound-At-Seed: 4\n",
+            "Plants: a bug.\nBreaks: refusal 24\nFound-At-Seed: 4\n",
             "Plants: a bug.\nBreaks: fault\nFound-By: a b c\n",
             "Plants: a bug.\nBreaks: 3, mistake 4\nFound-By: a b c\n",
             "Plants: a bug.\nBreaks: 3\nFound-By: a b\n",
