@@ -1,5 +1,5 @@
-//! Two serves on one DynamoDB and one SQS, and machines whose CI system hands out their jobs: hook, webhook and poller say at one instant, and at both of
-//! them, that a job has ended. It has one effect.
+//! Machines whose CI system hands out their jobs, and many who say at one instant that these have ended: on two serves with one DynamoDB and one SQS it is hook,
+//! webhook and poller, on one serve two hundred hooks. Each end has one effect.
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::{join_all, try_join_all};
@@ -139,9 +139,7 @@ async fn one_reset_each(jobs: &Mutex<Jobs>, planes: [&Api; 2]) -> Result<()> {
     let (said, heard, polled): (Vec<Result<Value>>, Vec<Result<()>>, Vec<Result<Value>>) =
         tokio::join!(join_all(hooks), join_all(webhooks), join_all(pollers));
     let said: Vec<Value> = said.into_iter().collect::<Result<_>>()?;
-    ensure!(said.iter().all(|answer| {
-        ["Finalize queued", "Already finalized"].contains(&answer["detail"].as_str().unwrap_or_default())
-    }));
+    ensure!(said.iter().all(is_queued_or_was), "{said:?}");
     heard.into_iter().collect::<Result<Vec<()>>>()?;
     polled.into_iter().collect::<Result<Vec<Value>>>()?;
 
@@ -173,6 +171,65 @@ fn every_webhook_found_its_job(logs: &[String]) -> Result<()> {
         logs.iter().flat_map(|log| log.lines()).filter(|line| line.contains("a webhook was taken")).collect();
     ensure!(taken.len() == 2 * MACHINES, "{taken:#?}");
     ensure!(!taken.iter().any(|line| line.contains("no such job here")), "{taken:#?}");
+    Ok(())
+}
+
+fn is_queued_or_was(answer: &Value) -> bool {
+    answer["detail"] == "Finalize queued" || answer["detail"] == "Already finalized"
+}
+
+const CROWD: usize = 200;
+
+const EMBEDDED: &str = r#"
+[pools.macs]
+backend = "bare_metal"
+dispatch = "hook"
+clean = "reset"
+max = 200
+reset_cmd = "true"
+cleanup_cmd = "true"
+heartbeat_seconds = 600
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_machines_that_finalize_at_once_on_serve_all_end_and_none_twice() -> Result<()> {
+    let serve = Serve::start(EMBEDDED)?;
+    let outcome = all_end_once(serve.api()).await;
+    outcome.with_context(|| format!("--- serve's log ---\n{}", serve.log()))
+}
+
+async fn all_end_once(api: &Api) -> Result<()> {
+    let joining = (0..CROWD).map(|machine| {
+        let name = format!("mac-{machine}");
+        async move { FakeAgent::idle(api, "macs", &name, json!({})).await }
+    });
+    let mut agents = try_join_all(joining).await?;
+    let creating = agents.iter().enumerate().map(async |(machine, agent)| {
+        let asked = json!({"job_id": number(machine)});
+        let created = agent.api.post("checkpoint/create", asked).await?.expect(201)?;
+        anyhow::Ok(created["name"].as_str().context("its name")?.to_owned())
+    });
+    let names = try_join_all(creating).await?;
+    // Each says it twice, as one does that heard no answer.
+    let said = agents.iter().zip(&names).flat_map(|(agent, name)| [(agent, name), (agent, name)]);
+    let ending = said.map(async |(agent, name)| {
+        let ended = json!({"checkpoint_name": name, "status": "failure"});
+        agent.api.post("checkpoint/finalize", ended).await?.expect(202)
+    });
+    // Two of one millisecond are the same write, and each is told that it was queued.
+    let answers = try_join_all(ending).await?;
+    ensure!(answers.iter().all(is_queued_or_was), "{answers:?}");
+    try_join_all(agents.iter_mut().map(|agent| async move { agent.work_until("idle").await })).await?;
+    for (agent, name) in agents.iter().zip(&names) {
+        let log = api.get(&format!("audit?subject={}&limit=200", agent.runner)).await?.expect(200)?;
+        let (releases, resets) = (entered(&log, "releasing"), entered(&log, "resetting"));
+        ensure!((releases, resets) == (1, 2), "{}: {log:#}", agent.runner);
+        until("its checkpoint is over", async || {
+            let ended = agent.api.get(&format!("checkpoint/status/{name}")).await?.expect(200)?;
+            Ok((ended["state"] == "reset").then_some(()))
+        })
+        .await?;
+    }
     Ok(())
 }
 

@@ -12,7 +12,8 @@ async fn create_status_finalize_and_ping() -> Result<()> {
     let pong = agent.ask("ping", json!({})).await?;
     ensure!(pong["status"] == "ok" && pong["data"] == json!({"pong": true}), "{pong}");
 
-    let made = agent.ok("create", json!({"job_id": "12345"})).await?;
+    let made = agent.ok("create", json!({"job_id": "12345", "caller": "ci-runner-7"})).await?;
+    ensure!(made["caller"] == "ci-runner-7", "{made}");
     let checkpoint = name(&made)?;
     ensure!(checkpoint.starts_with("job-12345-") && made["runner_id"] == "mac-01", "{made}");
     ensure!(made["job_id"] == "12345" && made["state"] == "created", "{made}");
