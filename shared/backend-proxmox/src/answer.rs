@@ -45,14 +45,19 @@ impl Answer {
         let reason = || reason.map(|reason| clean(&String::from_utf8_lossy(reason.as_bytes())));
         let text = |value: Value| match value {
             Value::String(text) => clean(&text),
-            other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            other
+            @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
                 clean(&other.to_string())
             }
         };
         Self {
             status,
             said: message.or_else(reason).unwrap_or_default(),
-            errors: errors.unwrap_or_default().into_iter().map(|(name, why)| (clean(&name), text(why))).collect(),
+            errors: errors
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, why)| (clean(&name), text(why)))
+                .collect(),
             data: understood.then_some(data),
         }
     }

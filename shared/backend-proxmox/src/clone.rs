@@ -26,7 +26,9 @@ pub struct CloneOrder {
 pub enum Copied {
     /// Nothing is copied: the new VM needs the template for as long as it lives.
     Linked,
-    Full { to: Option<StorageName> },
+    Full {
+        to: Option<StorageName>,
+    },
 }
 
 impl Proxmox {

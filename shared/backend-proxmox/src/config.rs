@@ -35,7 +35,8 @@ impl Proxmox {
         };
         let text = |value: Value| match value {
             Value::String(text) => text,
-            other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            other
+            @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
                 other.to_string()
             }
         };

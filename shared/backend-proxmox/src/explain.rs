@@ -96,8 +96,14 @@ mod tests {
             ("VM is locked (backup)", Problem::Locked { lock: Lock::Backup }),
             ("snapshot name 'mp-1' already used", Problem::NameTaken),
             ("snapshot 'mp-1' does not exist", Problem::SnapshotMissing),
-            ("can't rollback, snapshot 'mp-1' does not exist on 'tank:vm-101-disk-0'", Problem::SnapshotMissing),
-            ("can't rollback, 'mp-1' is not most recent snapshot on 'tank:vm-101-disk-0'", Problem::NotNewest),
+            (
+                "can't rollback, snapshot 'mp-1' does not exist on 'tank:vm-101-disk-0'",
+                Problem::SnapshotMissing,
+            ),
+            (
+                "can't rollback, 'mp-1' is not most recent snapshot on 'tank:vm-101-disk-0'",
+                Problem::NotNewest,
+            ),
             ("unable to rollback to incomplete snapshot (snapstate = prepare)", Problem::SnapshotUnfinished),
             ("snapshot feature is not available", Problem::NoSnapshots),
             ("unable to rollback vm 101: vm is running", Problem::StillRunning),
@@ -110,7 +116,11 @@ mod tests {
         for (status, said, expected) in [
             (500, "Configuration file 'nodes/pve1/qemu-server/101.conf' does not exist", Problem::VmMissing),
             (500, "unable to create VM 120: config file already exists", Problem::VmIdTaken),
-            (500, "detected modified configuration - file changed by other user? Try again.", Problem::ConfigChanged),
+            (
+                500,
+                "detected modified configuration - file changed by other user? Try again.",
+                Problem::ConfigChanged,
+            ),
             (500, "unable to parse UPID", Problem::Failed),
             (401, "authentication failure", Problem::Unauthorized),
             (595, "No route to host", Problem::NodeUnreachable { begun: Begun::No }),

@@ -9,7 +9,9 @@ use sha2::{Digest, Sha256};
 pub struct Fingerprint([u8; 32]);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a fingerprint is 32 pairs of hexadecimal digits with colons between, as `pvenode cert info` shows it")]
+#[error(
+    "a fingerprint is 32 pairs of hexadecimal digits with colons between, as `pvenode cert info` shows it"
+)]
 pub struct NotAFingerprint;
 
 impl Fingerprint {

@@ -87,7 +87,11 @@ impl FromStr for NodeName {
             && !text.starts_with('-')
             && !text.ends_with('-');
         let rule = "letters, digits and hyphens, as in a host name without its domain";
-        if good { Ok(Self(text.to_owned())) } else { Err(InvalidId { text: text.to_owned(), what: "node", rule }) }
+        if good {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidId { text: text.to_owned(), what: "node", rule })
+        }
     }
 }
 
@@ -158,7 +162,9 @@ mod tests {
 
     #[test]
     fn the_numbers_that_proxmox_ve_keeps_for_itself_are_no_vms() {
-        for (number, good) in [(0, false), (99, false), (100, true), (999_999_999, true), (1_000_000_000, false)] {
+        for (number, good) in
+            [(0, false), (99, false), (100, true), (999_999_999, true), (1_000_000_000, false)]
+        {
             assert_eq!(VmId::try_from(number).is_ok(), good, "{number}");
         }
     }

@@ -34,7 +34,8 @@ impl SnapshotName {
     /// Whether it has the form of those that are made here: only such are ever removed as left over.
     pub fn is_ours(&self) -> bool {
         self.0.strip_prefix(PREFIX).is_some_and(|hash| {
-            hash.len() == 2 * HASH_BYTES && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+            hash.len() == 2 * HASH_BYTES
+                && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
         })
     }
 

@@ -103,15 +103,10 @@ mod tests {
             {"name":"mp-2","snaptime":1732900001,"snapstate":"prepare","parent":"mp-1"},
             {"name":"current","description":"You are here!","parent":"mp-1","running":1,"digest":"0a"}]"#;
         let entries: Vec<Entry> = serde_json::from_str(list).unwrap();
-        let found: Vec<Snapshot> = entries
-            .into_iter()
-            .filter(|entry| entry.name != CURRENT)
-            .filter_map(Entry::snapshot)
-            .collect();
-        let told: Vec<_> = found
-            .iter()
-            .map(|it| (it.name.as_str(), it.taken_at, it.has_memory, it.unfinished))
-            .collect();
+        let found: Vec<Snapshot> =
+            entries.into_iter().filter(|entry| entry.name != CURRENT).filter_map(Entry::snapshot).collect();
+        let told: Vec<_> =
+            found.iter().map(|it| (it.name.as_str(), it.taken_at, it.has_memory, it.unfinished)).collect();
         assert_eq!(
             told,
             [

@@ -34,7 +34,9 @@ impl Proxmox {
         let call = Call::get(format!("nodes/{node}/storage/{storage}/status"), attempted.clone());
         let Status { total, used, avail, active } = self.read(call).await?;
         match (total, used, avail) {
-            (Some(total_bytes), Some(used_bytes), Some(available_bytes)) if total_bytes > 0 && active != Some(0) => {
+            (Some(total_bytes), Some(used_bytes), Some(available_bytes))
+                if total_bytes > 0 && active != Some(0) =>
+            {
                 Ok(StorageUse { total_bytes, used_bytes, available_bytes })
             }
             _ => Err(Error::saying(&attempted, Problem::Unavailable, "the storage is not active")),

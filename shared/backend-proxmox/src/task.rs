@@ -54,7 +54,8 @@ impl Proxmox {
     pub async fn task(&self, upid: &Upid) -> Result<TaskState, Error> {
         let segment: String = form_urlencoded::byte_serialize(upid.as_str().as_bytes()).collect();
         let path = format!("nodes/{}/tasks/{segment}/status", upid.node());
-        let Status { status, exitstatus } = self.read(Call::get(path, format!("see how {upid} stands"))).await?;
+        let Status { status, exitstatus } =
+            self.read(Call::get(path, format!("see how {upid} stands"))).await?;
         if status != "stopped" {
             return Ok(TaskState::Running);
         }

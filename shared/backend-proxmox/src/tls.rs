@@ -21,8 +21,8 @@ pub(crate) fn trusting(builder: ClientBuilder, trust: &Trust) -> Result<ClientBu
         Trust::Host => builder,
         Trust::Authority(pem) => {
             let unusable = |why: String| SetupError::Authority { why };
-            let found = Certificate::from_pem_bundle(pem.as_bytes())
-                .map_err(|error| unusable(error.to_string()))?;
+            let found =
+                Certificate::from_pem_bundle(pem.as_bytes()).map_err(|error| unusable(error.to_string()))?;
             if found.is_empty() {
                 return Err(unusable("there is no certificate in it".to_owned()));
             }
@@ -69,7 +69,12 @@ impl ServerCertVerifier for Pinned {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -78,7 +83,12 @@ impl ServerCertVerifier for Pinned {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

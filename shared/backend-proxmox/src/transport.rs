@@ -107,7 +107,8 @@ impl Transport {
         if !in_body && !parameters.is_empty() {
             url = format!("{url}?{parameters}");
         }
-        let mut request = self.http.request(method.clone(), url).header(AUTHORIZATION, self.authorization(attempted)?);
+        let mut request =
+            self.http.request(method.clone(), url).header(AUTHORIZATION, self.authorization(attempted)?);
         if in_body {
             request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(parameters);
         }

@@ -87,9 +87,9 @@ impl Proxmox {
                 pauses.pause().await;
             }
         };
-        tokio::time::timeout(within, looking)
-            .await
-            .unwrap_or_else(|_elapsed| Err(Error::new(&format!("wait for {upid}"), Problem::Unfinished { within })))
+        tokio::time::timeout(within, looking).await.unwrap_or_else(|_elapsed| {
+            Err(Error::new(&format!("wait for {upid}"), Problem::Unfinished { within }))
+        })
     }
 }
 
@@ -99,7 +99,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_up_to_the_longest() {
-        let pace = Pace { first_pause: Duration::from_millis(400), longest_pause: Duration::from_secs(1), ..Pace::default() };
+        let pace = Pace {
+            first_pause: Duration::from_millis(400),
+            longest_pause: Duration::from_secs(1),
+            ..Pace::default()
+        };
         let mut pauses = pace.pauses();
         let mut slept = Vec::new();
         for _ in 0..5 {

@@ -6,8 +6,10 @@ mod model;
 #[path = "restore/tables.rs"]
 mod tables;
 
+use std::collections::BTreeSet;
+
 use model::{Chance, Driven, Model, operation};
-use motorpool_backend_proxmox::restore::{Goal, Outcome};
+use motorpool_backend_proxmox::restore::{Ask, Goal, Outcome};
 use proptest::prelude::*;
 
 proptest! {
@@ -58,6 +60,55 @@ proptest! {
         prop_assert_eq!(model.begun(), failing + 1, "nothing is begun behind it");
     }
 }
+
+/// One chance, or two, at every step and the ones after it: each has befallen each of the four calls.
+#[test]
+fn inv_27_fault_27_every_chance_befalls_every_call() {
+    let mut befell = BTreeSet::new();
+    let plain = Driven::to_the_end(&mut Model::used(), operation(Goal::Rollback), &[]);
+    for (first, second) in ALL.into_iter().flat_map(|first| ALL.map(|second| (first, second))) {
+        for place in 0..plain.steps {
+            for gap in 0..4 {
+                let mut chances = vec![Chance::Nothing; place];
+                chances.push(first);
+                chances.extend(std::iter::repeat_n(Chance::Nothing, gap));
+                chances.push(second);
+                let mut model = Model::used();
+                let driven = Driven::to_the_end(&mut model, operation(Goal::Rollback), &chances);
+                assert!(matches!(driven.outcome, Outcome::Done(_)), "{chances:?}: {driven:?}");
+                assert_eq!(model.broken, Vec::<String>::new(), "{chances:?}");
+                assert_eq!(model.effective_rollbacks, 1, "{chances:?}");
+                assert!(model.running && !model.dirty && model.snapshot.is_none(), "{chances:?}: {model:?}");
+                befell.extend(driven.befell);
+            }
+        }
+    }
+    for call in [Ask::Stop, Ask::Rollback, Ask::Start, Ask::DeleteSnapshot] {
+        for chance in IN_A_CALL {
+            assert!(befell.contains(&format!("{chance:?} {call:?}")), "{chance:?} never befell {call:?}");
+        }
+    }
+}
+
+const IN_A_CALL: [Chance; 6] = [
+    Chance::KilledInTheCall,
+    Chance::KilledBeforeNoting,
+    Chance::AnswerLost,
+    Chance::CallLost,
+    Chance::CallLate(1),
+    Chance::CallLate(2),
+];
+const ALL: [Chance; 9] = [
+    Chance::Nothing,
+    Chance::KilledBefore,
+    Chance::TaskIsSlow,
+    Chance::KilledInTheCall,
+    Chance::KilledBeforeNoting,
+    Chance::AnswerLost,
+    Chance::CallLost,
+    Chance::CallLate(1),
+    Chance::CallLate(2),
+];
 
 fn chances() -> impl Strategy<Value = Vec<Chance>> {
     let chance = prop_oneof![

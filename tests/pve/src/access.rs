@@ -54,7 +54,8 @@ impl Access {
     }
 
     pub(crate) fn may(&self, token: &str, need: &Need) -> bool {
-        let above = |path: &str| path == "/" || need.path == path || need.path.starts_with(&format!("{path}/"));
+        let above =
+            |path: &str| path == "/" || need.path == path || need.path.starts_with(&format!("{path}/"));
         self.tokens.get(token).is_some_and(|token| {
             let mut granted = token.granted.iter().filter(|(path, _)| above(path));
             granted.any(|(_, privileges)| need.any_of.iter().any(|one| privileges.contains(*one)))

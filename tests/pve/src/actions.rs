@@ -38,7 +38,7 @@ impl Action {
     pub(crate) fn takes_ms(&self) -> u64 {
         match self {
             Self::Start | Self::Stop => 200,
-            Self::Snapshot { .. } | Self::DeleteSnapshot { .. } => 300,
+            Self::Snapshot { .. } | Self::DeleteSnapshot { .. } => 400,
             Self::Rollback { .. } => 500,
             Self::Clone { .. } => 800,
         }

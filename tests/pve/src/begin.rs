@@ -44,13 +44,19 @@ impl State {
     /// With what went wrong, if something did.
     pub(crate) fn finish(&mut self, number: u64, wrong: Option<String>) {
         let now_s = self.now_ms / 1_000;
-        let Some(task) = self.tasks.iter_mut().find(|task| task.number == number && task.running()) else { return };
+        let Some(task) = self.tasks.iter_mut().find(|task| task.number == number && task.running()) else {
+            return;
+        };
         let exit_status = wrong.or_else(|| task.ordered_end.take()).unwrap_or_else(|| "OK".to_owned());
         let well = exit_status == "OK" || exit_status.starts_with("WARNINGS");
         (task.exit_status, task.ended_s) = (Some(exit_status), Some(now_s));
         let (id, action) = (task.vm, task.action.clone());
         let (Some(action), Some(vm)) = (action, self.vms.get_mut(&id)) else { return };
-        if well { done(vm, &action) } else { undone(vm, &action) }
+        if well {
+            done(vm, &action)
+        } else {
+            undone(vm, &action)
+        }
         if let Action::Clone { to, .. } = &action {
             match self.vms.get_mut(to) {
                 Some(new) if well => new.lock = None,
@@ -118,7 +124,10 @@ fn prepare_rollback(vm: &mut ModelVm, id: u32, name: &str, kind: Option<StorageK
     let Some(snapshot) = vm.snapshot(name) else { return Err(format!("snapshot '{name}' does not exist")) };
     let newest = vm.snapshots.last().map(|newest| newest.name.as_str());
     if kind == Some(StorageKind::Zfs) && newest != Some(name) {
-        return Err(format!("can't rollback, '{name}' is not most recent snapshot on '{}:vm-{id}-disk-0'", vm.storage));
+        return Err(format!(
+            "can't rollback, '{name}' is not most recent snapshot on '{}:vm-{id}-disk-0'",
+            vm.storage
+        ));
     }
     if let Some(state) = &snapshot.state {
         return Err(format!("unable to rollback to incomplete snapshot (snapstate = {state})"));

@@ -24,9 +24,7 @@ impl Faults {
 
     /// The end of the task that begins, if it was ordered.
     pub(crate) fn end_of(&mut self, action: &Action) -> Option<String> {
-        let fits = |fault: &Fault| {
-            matches!(fault, Fault::TaskFails { kind, .. } | Fault::TaskWarns { kind, .. } if *kind == action.kind())
-        };
+        let fits = |fault: &Fault| matches!(fault, Fault::TaskFails { kind, .. } | Fault::TaskWarns { kind, .. } if *kind == action.kind());
         match self.take(fits)? {
             Fault::TaskFails { exit_status, .. } => Some(exit_status),
             Fault::TaskWarns { warnings, .. } => Some(format!("WARNINGS: {warnings}")),
@@ -40,7 +38,9 @@ impl Faults {
     }
 
     pub(crate) fn answer_to(&mut self, line: &str) -> Option<(u16, String)> {
-        match self.take(|fault| matches!(fault, Fault::Answer { line_ends, .. } if line.ends_with(line_ends)))? {
+        match self
+            .take(|fault| matches!(fault, Fault::Answer { line_ends, .. } if line.ends_with(line_ends)))?
+        {
             Fault::Answer { status, reason, .. } => Some((status, reason)),
             Fault::TaskFails { .. } | Fault::TaskWarns { .. } | Fault::LoseTheAnswer { .. } => None,
         }

@@ -38,7 +38,8 @@ impl Asked {
         }
         let mut pairs = parts.uri.query().unwrap_or_default().as_bytes().to_vec();
         if writes && !body.is_empty() {
-            let kind = parts.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let kind =
+                parts.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
             if !kind.starts_with("application/x-www-form-urlencoded") {
                 return Err(Answer::error(501, format!("upload '{kind}' not implemented")));
             }
@@ -54,7 +55,10 @@ impl Asked {
 
     /// What is wrong with the parameters, if anything is: those that must be there, and those that may.
     pub(crate) fn misfit(&self, must: &[&str], may: &[&str]) -> Option<Answer> {
-        let unknown = self.parameters.keys().find(|name| !must.contains(&name.as_str()) && !may.contains(&name.as_str()));
+        let unknown = self
+            .parameters
+            .keys()
+            .find(|name| !must.contains(&name.as_str()) && !may.contains(&name.as_str()));
         if let Some(name) = unknown {
             let why = "property is not defined in schema and the schema does not allow additional properties";
             return Some(Answer::parameter(name, why));

@@ -41,7 +41,10 @@ pub(crate) fn answer(state: &mut State, asked: &Asked) -> Answer {
         }
         (_, ["nodes", node, ..]) if !state.nodes.contains_key(*node) => {
             let why = "failed to get address info for";
-            Answer::error(500, format!("hostname lookup '{node}' failed - {why}: {node}: Name or service not known"))
+            Answer::error(
+                500,
+                format!("hostname lookup '{node}' failed - {why}: {node}: Name or service not known"),
+            )
         }
         (method, ["nodes", node, "qemu", id, rest @ ..]) => match id.parse() {
             Ok(id) => of_vm(state, asked, &token, method, node, id, rest),
@@ -98,8 +101,10 @@ fn of_vm(
             (needs_of_clone(state, asked, id), &["newid"], &["name", "full", "storage", "target", "pool"])
         }
         ("PUT", ["config"]) => {
-            let set = |name: &&(&str, &'static str)| !name.1.is_empty() && asked.parameters.contains_key(name.0);
-            let needs = CONFIG.iter().filter(set).flat_map(|(_, privilege)| on_vm(std::slice::from_ref(privilege)));
+            let set =
+                |name: &&(&str, &'static str)| !name.1.is_empty() && asked.parameters.contains_key(name.0);
+            let needs =
+                CONFIG.iter().filter(set).flat_map(|(_, privilege)| on_vm(std::slice::from_ref(privilege)));
             (needs.collect(), &[], &CONFIG.map(|(name, _)| name))
         }
         _ => return not_implemented(method, asked),
@@ -108,7 +113,10 @@ fn of_vm(
         return answer;
     }
     if state.vms.get(&id).is_none_or(|vm| vm.node != node) {
-        return Answer::error(500, format!("Configuration file 'nodes/{node}/qemu-server/{id}.conf' does not exist"));
+        return Answer::error(
+            500,
+            format!("Configuration file 'nodes/{node}/qemu-server/{id}.conf' does not exist"),
+        );
     }
     let action = match (method, rest) {
         ("GET", ["status", ..]) => return Answer::ok(status(state, id)),
@@ -164,11 +172,16 @@ fn needs_of_clone(state: &State, asked: &Asked, id: u32) -> Vec<Need> {
 
 fn nodes(state: &State) -> Value {
     let status = |up: bool| if up { "online" } else { "offline" };
-    state.nodes.iter().map(|(name, up)| json!({"node": name, "type": "node", "status": status(*up)})).collect()
+    state
+        .nodes
+        .iter()
+        .map(|(name, up)| json!({"node": name, "type": "node", "status": status(*up)}))
+        .collect()
 }
 
 fn vms(state: &State, node: &str, token: &str) -> Value {
-    let may_see = |id: &u32| state.access.may(token, &Need { path: format!("/vms/{id}"), any_of: &["VM.Audit"] });
+    let may_see =
+        |id: &u32| state.access.may(token, &Need { path: format!("/vms/{id}"), any_of: &["VM.Audit"] });
     let there = state.vms.iter().filter(|(id, vm)| vm.node == node && may_see(id));
     there.map(|(id, vm)| json!({"vmid": id, "name": vm.name, "status": power(vm.running)})).collect()
 }
@@ -190,7 +203,10 @@ fn power(running: bool) -> &'static str {
 
 fn feature(state: &State, asked: &Asked, id: u32) -> Answer {
     if !["snapshot", "clone", "copy"].contains(&asked.parameter("feature")) {
-        return Answer::parameter("feature", "value does not have a value in the enumeration 'snapshot, clone, copy'");
+        return Answer::parameter(
+            "feature",
+            "value does not have a value in the enumeration 'snapshot, clone, copy'",
+        );
     }
     let vm = state.vm(id);
     let has = state.storages.get(&vm.storage).is_some_and(|storage| storage.kind != StorageKind::PlainLvm);
@@ -234,7 +250,9 @@ fn storage_status(state: &State, name: &str) -> Answer {
         return Answer::error(500, format!("storage '{name}' does not exist"));
     };
     if !active {
-        return Answer::ok(json!({"type": "lvmthin", "active": 0, "enabled": 1, "total": 0, "used": 0, "avail": 0}));
+        return Answer::ok(
+            json!({"type": "lvmthin", "active": 0, "enabled": 1, "total": 0, "used": 0, "avail": 0}),
+        );
     }
     Answer::ok(json!({
         "type": "lvmthin", "content": "images", "active": 1, "enabled": 1, "shared": 0,

@@ -41,10 +41,14 @@ impl Server {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "Proxmox Virtual Environment");
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
+        let authority =
+            CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let key = KeyPair::generate().expect("a key");
-        let own = CertificateParams::new(names).expect("parameters").signed_by(&key, &authority).expect("a certificate");
+        let own = CertificateParams::new(names)
+            .expect("parameters")
+            .signed_by(&key, &authority)
+            .expect("a certificate");
         let hash = Sha256::digest(own.der());
         let fingerprint = hash.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":");
         let tls = Tls { authority_pem: authority.pem(), fingerprint };

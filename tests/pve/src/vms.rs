@@ -119,7 +119,8 @@ impl ModelVm {
 impl ModelSnapshot {
     fn shown(&self) -> Value {
         let Self { name, taken_at, parent, memory, state, config: _, files: _ } = self;
-        let mut shown = json!({"name": name, "description": "", "snaptime": taken_at, "vmstate": u8::from(*memory)});
+        let mut shown =
+            json!({"name": name, "description": "", "snaptime": taken_at, "vmstate": u8::from(*memory)});
         for (key, value) in [("parent", parent), ("snapstate", state)] {
             if let Some(value) = value {
                 shown[key] = json!(value);

@@ -13,7 +13,7 @@ use crate::ids::Vm;
 use crate::proxmox::Proxmox;
 use crate::task::{Task, TaskEnd, TaskState};
 use crate::upid::Upid;
-use crate::wait::{Limits, Pace};
+use crate::wait::{Limits, Pace, Pauses};
 
 use super::operation::{Goal, Memory};
 use super::seen::Seen;
@@ -68,62 +68,94 @@ impl<J: Journal> Driver<'_, J> {
     }
 
     async fn steps(&self, memory: &mut Memory, doubt: &mut Doubt) -> Result<Outcome, DriveError> {
-        let within = self.limits.of(memory.operation.goal);
-        let mut deadline = std::pin::pin!(tokio::time::sleep(within));
-        let mut pauses = self.pace.pauses();
-        let mut waiting = Waiting::ForACall;
+        let mut time = Time::of(self.limits.of(memory.operation.goal), self.pace);
         loop {
-            if has_passed(deadline.as_mut()).await {
-                return Err(DriveError::NotInTime { within, waiting });
-            }
             let seen = match self.look(memory, doubt.lasts().await).await {
                 Ok(seen) => seen,
-                Err(error) if error.is_passing() && !has_passed(deadline.as_mut()).await => {
+                Err(error) if error.is_passing() && !time.is_over().await => {
                     tracing::debug!(operation = memory.operation.id, %error, "the VM can't be looked at");
-                    pauses.pause().await;
+                    time.pauses.pause().await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
+            match self.noted(memory, doubt, seen).await? {
+                Next::Ask(ask) => {
+                    time.waits(Waiting::ToGoOn).await?;
+                    if let Some(upid) = self.asked(memory, doubt, ask).await? {
+                        self.await_end(upid, &mut time).await?;
+                    }
+                }
+                Next::Await(upid) => self.await_end(upid, &mut time).await?,
+                Next::LookAgain(why) => {
+                    time.waits(why).await?;
+                    time.pauses.pause().await;
+                }
+                Next::End(outcome) => return Ok(outcome),
+                // Noted already.
+                Next::Remember(_) | Next::Adopt(_) => {}
+            }
+        }
+    }
+
+    /// What is next after all that is to be noted was noted: that changes nothing of what was seen.
+    async fn noted(
+        &self,
+        memory: &mut Memory,
+        doubt: &mut Doubt,
+        mut seen: Seen,
+    ) -> Result<Next, DriveError> {
+        loop {
             let next = memory.step(&seen);
             tracing::debug!(operation = memory.operation.id, vm = %memory.operation.vm, ?next, "what is next");
             match next {
                 Next::Remember(more) => self.note(memory, more).await?,
                 Next::Adopt(upid) => {
                     doubt.resolved();
+                    seen.call_may_arrive = false;
                     self.note(memory, memory.noting(&upid)).await?;
                 }
-                Next::Ask(ask) => {
-                    match self.ask(memory, ask).await {
-                        Ok(upid) => {
-                            doubt.resolved();
-                            self.note(memory, memory.noting(&upid)).await?;
-                        }
-                        Err(error) if error.may_have_begun() => {
-                            tracing::warn!(operation = memory.operation.id, %error, "nobody knows whether a task has begun");
-                            *doubt = Doubt::lasting(self.pace.may_arrive_for);
-                        }
-                        Err(error) => return Err(error.into()),
-                    }
-                    pauses = self.pace.pauses();
+                next @ (Next::Ask(_) | Next::Await(_) | Next::LookAgain(_) | Next::End(_)) => {
+                    return Ok(next);
                 }
-                Next::Await(upid) => {
-                    waiting = Waiting::ForTask(upid.clone());
-                    tokio::select! {
-                        ended = self.proxmox.ended(&upid, within, self.pace) => {
-                            ended?;
-                        }
-                        () = deadline.as_mut() => {}
-                    }
-                    pauses = self.pace.pauses();
-                }
-                Next::LookAgain(why) => {
-                    waiting = why;
-                    pauses.pause().await;
-                }
-                Next::End(outcome) => return Ok(outcome),
             }
         }
+    }
+
+    /// The task that a call has begun; nothing where nobody knows whether one has.
+    async fn asked(
+        &self,
+        memory: &mut Memory,
+        doubt: &mut Doubt,
+        ask: Ask,
+    ) -> Result<Option<Upid>, DriveError> {
+        match self.ask(memory, ask).await {
+            Ok(upid) => {
+                doubt.resolved();
+                self.note(memory, memory.noting(&upid)).await?;
+                Ok(Some(upid))
+            }
+            Err(error) if error.may_have_begun() => {
+                tracing::warn!(operation = memory.operation.id, %error, "nobody knows whether a task has begun");
+                *doubt = Doubt::lasting(self.pace.may_arrive_for);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// However it ended: that is looked at next.
+    async fn await_end(&self, upid: Upid, time: &mut Time) -> Result<(), DriveError> {
+        let within = time.within;
+        tokio::select! {
+            biased;
+            ended = self.proxmox.ended(&upid, within, self.pace) => {
+                ended?;
+            }
+            () = time.deadline.as_mut() => time.waits(Waiting::ForTask(upid)).await?,
+        }
+        time.pauses = self.pace.pauses();
+        Ok(())
     }
 
     /// The tasks first. One that the list calls running is asked for itself: the list may be late.
@@ -168,6 +200,32 @@ impl<J: Journal> Driver<'_, J> {
     async fn note(&self, memory: &mut Memory, more: Memory) -> Result<(), DriveError> {
         *memory = more;
         self.journal.note(memory).await.map_err(DriveError::Journal)
+    }
+}
+
+/// What an operation has of it.
+#[derive(Debug)]
+struct Time {
+    within: Duration,
+    deadline: Pin<Box<Sleep>>,
+    pauses: Pauses,
+}
+
+impl Time {
+    fn of(within: Duration, pace: &Pace) -> Self {
+        Self { within, deadline: Box::pin(tokio::time::sleep(within)), pauses: pace.pauses() }
+    }
+
+    async fn is_over(&mut self) -> bool {
+        has_passed(self.deadline.as_mut()).await
+    }
+
+    /// An error if there is none left to wait in.
+    async fn waits(&mut self, waiting: Waiting) -> Result<(), DriveError> {
+        if self.is_over().await {
+            return Err(DriveError::NotInTime { within: self.within, waiting });
+        }
+        Ok(())
     }
 }
 

@@ -10,7 +10,9 @@ use super::step::{Ask, Failure, Next, Waiting};
 pub(super) fn snapshot(scene: Scene<'_>, memory: bool) -> Next {
     match (scene.snapshot(), scene.did(TaskKind::Snapshot)) {
         // That a second call found the name taken is no failure: the first one has arrived.
-        (Some(found), did) if !found.unfinished => Next::done(did.filter(|task| Next::unless_well(task).is_none())),
+        (Some(found), did) if !found.unfinished => {
+            Next::done(did.filter(|task| Next::unless_well(task).is_none()))
+        }
         (Some(_unfinished), _) => Next::failed(Failure::SnapshotUnfinished),
         (None, None) => Next::Ask(Ask::Snapshot { memory }),
         (None, Some(task)) => well_or(task, Waiting::ForTheList),

@@ -39,6 +39,8 @@ pub enum Ask {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiting {
     ForTask(Upid),
+    /// For nothing: what was next was not asked for any more.
+    ToGoOn,
     /// A call of ours that was not answered.
     ForACall,
     /// Somebody is at the VM whose task we may not see.
@@ -147,9 +149,13 @@ impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ForTask(upid) => write!(f, "the task {upid} still runs"),
+            Self::ToGoOn => f.write_str("there was no time left for the next step"),
             Self::ForACall => f.write_str("a call that was not answered may still arrive"),
             Self::ForLock(lock) => {
-                write!(f, "the VM is locked ({lock}); if nobody is at it any more, a person can run `qm unlock`")
+                write!(
+                    f,
+                    "the VM is locked ({lock}); if nobody is at it any more, a person can run `qm unlock`"
+                )
             }
             Self::ForTheStop => f.write_str("the VM was stopped, and still runs"),
             Self::ForTheStart => f.write_str("the VM was started, and does not run"),

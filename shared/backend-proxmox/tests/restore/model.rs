@@ -52,7 +52,9 @@ pub(crate) struct Model {
 #[derive(Debug)]
 pub(crate) struct Driven {
     pub(crate) outcome: Outcome,
-    pub(crate) kills: usize,
+    pub(crate) steps: usize,
+    /// Which chance, and in which call.
+    pub(crate) befell: Vec<String>,
 }
 
 pub(crate) fn name() -> SnapshotName {
@@ -139,14 +141,17 @@ impl Model {
             Ask::Snapshot { .. } => "qmsnapshot",
             Ask::DeleteSnapshot => "qmdelsnapshot",
         };
-        let upid: Upid = format!("UPID:pve1:00001000:00001000:{:08X}:{kind}:101:{TOKEN}:", self.clock).parse().unwrap();
+        let upid: Upid =
+            format!("UPID:pve1:00001000:00001000:{:08X}:{kind}:101:{TOKEN}:", self.clock).parse().unwrap();
         self.tasks.push((Task { upid: upid.clone(), state: TaskState::Running }, ask));
         upid
     }
 
     /// The task that runs ends.
     fn finish(&mut self) {
-        let Some(place) = self.tasks.iter().position(|(task, _)| task.state == TaskState::Running) else { return };
+        let Some(place) = self.tasks.iter().position(|(task, _)| task.state == TaskState::Running) else {
+            return;
+        };
         self.lock = None;
         let ask = self.tasks[place].1;
         if self.fails == Some(place) {
@@ -188,15 +193,15 @@ impl Driven {
     pub(crate) fn to_the_end(model: &mut Model, operation: Operation, chances: &[Chance]) -> Self {
         // What is on disk. A driver that is killed comes back with this.
         let mut noted = Memory::of(operation);
-        let (mut doubt, mut kills) = (0_u8, 0);
+        let (mut doubt, mut befell) = (0_u8, Vec::new());
         let mut chances = chances.iter().copied();
-        for _ in 0..1_000 {
+        for steps in 0..1_000 {
             model.tick();
             let next = noted.step(&model.seen(doubt > 0));
             doubt = doubt.saturating_sub(1);
             let chance = chances.next().unwrap_or(Chance::Nothing);
             if matches!(chance, Chance::KilledBefore) {
-                (doubt, kills) = (MAY_ARRIVE_FOR, kills + 1);
+                doubt = MAY_ARRIVE_FOR;
                 continue;
             }
             match next {
@@ -205,26 +210,29 @@ impl Driven {
                 Next::Await(_) if matches!(chance, Chance::TaskIsSlow) => {}
                 Next::Await(_) => model.finish(),
                 Next::LookAgain(_) => {}
-                Next::End(outcome) => return Self { outcome, kills },
-                Next::Ask(ask) => match chance {
-                    Chance::Nothing | Chance::KilledBefore | Chance::TaskIsSlow => {
-                        let upid = model.begin(ask);
-                        noted = noted.noting(&upid);
+                Next::End(outcome) => return Self { outcome, steps, befell },
+                Next::Ask(ask) => {
+                    befell.push(format!("{chance:?} {ask:?}"));
+                    match chance {
+                        Chance::Nothing | Chance::KilledBefore | Chance::TaskIsSlow => {
+                            let upid = model.begin(ask);
+                            noted = noted.noting(&upid);
+                        }
+                        Chance::KilledInTheCall | Chance::KilledBeforeNoting => {
+                            model.begin(ask);
+                            doubt = MAY_ARRIVE_FOR;
+                        }
+                        Chance::AnswerLost => {
+                            model.begin(ask);
+                            doubt = MAY_ARRIVE_FOR;
+                        }
+                        Chance::CallLost => doubt = MAY_ARRIVE_FOR,
+                        Chance::CallLate(looks) => {
+                            model.late = Some((looks.min(MAY_ARRIVE_FOR - 2), ask));
+                            doubt = MAY_ARRIVE_FOR;
+                        }
                     }
-                    Chance::KilledInTheCall | Chance::KilledBeforeNoting => {
-                        model.begin(ask);
-                        (doubt, kills) = (MAY_ARRIVE_FOR, kills + 1);
-                    }
-                    Chance::AnswerLost => {
-                        model.begin(ask);
-                        doubt = MAY_ARRIVE_FOR;
-                    }
-                    Chance::CallLost => doubt = MAY_ARRIVE_FOR,
-                    Chance::CallLate(looks) => {
-                        model.late = Some((looks.min(MAY_ARRIVE_FOR - 2), ask));
-                        doubt = MAY_ARRIVE_FOR;
-                    }
-                },
+                }
             }
         }
         panic!("it goes on for ever: {noted:?}, {model:?}");

@@ -3,9 +3,7 @@
 use motorpool_backend_proxmox::restore::{
     Ask, Baseline, Done, Failure, Goal, Memory, Next, Outcome, Seen, Waiting,
 };
-use motorpool_backend_proxmox::{
-    Lock, Power, Problem, Snapshot, Task, TaskEnd, TaskState, Upid, VmStatus,
-};
+use motorpool_backend_proxmox::{Lock, Power, Problem, Snapshot, Task, TaskEnd, TaskState, Upid, VmStatus};
 
 use crate::model::{name, operation, vm};
 
