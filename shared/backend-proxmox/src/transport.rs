@@ -18,6 +18,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// From the beginning of a call to the last byte of its answer. A node that hands a call on to another gives up after 30 s, and says so in
 /// its answer, which is worth more than our own impatience; a 401 comes 3 s late on purpose.
 const ANSWER: Duration = Duration::from_secs(40);
+/// Proxmox VE closes a connection that was idle for 5 s. A call on one that is just being closed would look like one whose answer was lost.
+const IDLE: Duration = Duration::from_secs(2);
 /// The tasks of a busy VM are a hundredth of this.
 const LARGEST_ANSWER: usize = 4 << 20;
 
@@ -71,6 +73,7 @@ impl Transport {
             .user_agent(concat!("motorpool/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
             .timeout(ANSWER)
+            .pool_idle_timeout(IDLE)
             // A token is for the server that was named, not for where that sends us.
             .redirect(reqwest::redirect::Policy::none());
         if here {

@@ -161,6 +161,10 @@ impl State {
         vm.files.insert(file.to_owned());
     }
 
+    pub fn add_node(&mut self, node: &str) {
+        self.set_reachable(node, true);
+    }
+
     pub fn set_reachable(&mut self, node: &str, reachable: bool) {
         self.nodes.insert(node.to_owned(), reachable);
     }

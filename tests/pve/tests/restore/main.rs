@@ -3,4 +3,6 @@
 
 mod cut_off;
 mod ends;
+mod machines;
+mod many;
 mod stage;

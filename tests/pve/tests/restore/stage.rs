@@ -1,14 +1,14 @@
 //! A used VM in the model, its snapshot, and a driver whose journal is kept when it is killed.
 
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use motorpool_backend_proxmox::restore::{DriveError, Driver, Goal, Journal, Memory, Operation, Outcome};
 use motorpool_backend_proxmox::{
     ApiToken, Limits, Pace, Proxmox, ProxmoxSettings, SnapshotName, Trust, Vm, VmId,
 };
-use motorpool_pve_tests::{Cluster, SECRET, Server, TOKEN};
+use motorpool_pve_tests::{Cluster, Machines, SECRET, Server, TOKEN};
 
 pub(crate) struct Stage {
     pub(crate) server: Server,
@@ -45,7 +45,15 @@ impl Stage {
     }
 
     pub(crate) async fn new() -> Self {
-        let server = Server::plain(Cluster::default()).await;
+        Self::of(Cluster::default()).await
+    }
+
+    pub(crate) async fn over(machines: Arc<dyn Machines>) -> Self {
+        Self::of(Cluster::with_machines(machines)).await
+    }
+
+    async fn of(cluster: Cluster) -> Self {
+        let server = Server::plain(cluster).await;
         let token = ApiToken::new(TOKEN.parse().unwrap(), &SECRET.into()).unwrap();
         let settings = ProxmoxSettings { url: server.url.clone(), token, trust: Trust::Host };
         let proxmox = Proxmox::new(&settings).unwrap();

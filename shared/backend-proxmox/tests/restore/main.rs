@@ -1,9 +1,13 @@
 //! The steps of an operation over a VM of a few lines: its driver is killed anywhere, answers are lost, calls arrive late, and the VM is rolled
 //! back exactly once, never while it runs, and never started before that has ended.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on ends here"
+)]
 
-#[path = "restore/model.rs"]
 mod model;
-#[path = "restore/tables.rs"]
 mod tables;
 
 use std::collections::BTreeSet;
