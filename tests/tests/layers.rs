@@ -109,6 +109,7 @@ fn a_broken_rule_names_its_edge() {
         ("motorpool-ledger", &["motorpool-control", "motorpool-queues"]),
         ("motorpool-agent", &["motorpool-wire", "motorpool-control", "reqwest"]),
         ("motorpool-backend-moon", &["motorpool-control", "motorpool-http"]),
+        ("motorpool-backend-proxmox", &["motorpool-control", "motorpool-domain"]),
         ("motorpool-control", &["motorpool-wire"]),
         ("motorpool-http", &["motorpool-control"]),
         ("motorpool-queues", &[]),
@@ -132,6 +133,7 @@ fn a_broken_rule_names_its_edge() {
             "motorpool-agent → motorpool-control",
             "motorpool-aws → motorpool-domain",
             "motorpool-backend-moon → motorpool-http",
+            "motorpool-backend-proxmox → motorpool-control",
             "motorpool-domain → motorpool-wire",
             "motorpool-functions → xtask",
             "motorpool-ledger → motorpool-queues",
@@ -157,6 +159,9 @@ fn rule(member: &str) -> (fn(&str) -> bool, &'static str) {
         WIRE => (|to| to == DOMAIN, "wire → domain"),
         CONTROL => (|to| [DOMAIN, WIRE].contains(&to), "control → domain, wire"),
         "motorpool-alerts" | "motorpool-ci" | "motorpool-ledger" | "motorpool-queues" => ADAPTER,
+        "motorpool-backend-proxmox" => {
+            (|to| [DOMAIN, WIRE].contains(&to), "backend-proxmox → domain, wire: agents of sites link it")
+        }
         backend if backend.starts_with("motorpool-backend-") => ADAPTER,
         "motorpool-http" => (|to| [CONTROL, DOMAIN, WIRE].contains(&to), "http → control, domain, wire"),
         AGENT => (|to| [DOMAIN, WIRE].contains(&to), "agent → domain, wire"),
@@ -164,6 +169,7 @@ fn rule(member: &str) -> (fn(&str) -> bool, &'static str) {
         "motorpool"
         | "motorpool-ci-tests"
         | "motorpool-functions"
+        | "motorpool-pve-tests"
         | "motorpool-simulator"
         | "motorpool-tests" => (
             |to| !["motorpool", "motorpool-bench", "motorpool-tests", "xtask"].contains(&to),

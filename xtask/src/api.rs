@@ -21,6 +21,7 @@ const PACKAGE: Package = Package {
     name: "schemathesis",
     extras: "",
     version: "4.32.5",
+    beside: &[],
     needed_by: "the checks of the OpenAPI document",
 };
 

@@ -13,6 +13,7 @@ mod npm;
 mod packages;
 mod planted;
 mod prism;
+mod proxmoxer;
 mod server;
 mod soak;
 mod test;

@@ -9,8 +9,13 @@ use crate::venv::{Package, emulator};
 /// Where the tests look for the endpoint.
 pub(crate) const ENDPOINT: &str = "MOTORPOOL_AWS_ENDPOINT";
 
-const PACKAGE: Package =
-    Package { name: "ministack", extras: "", version: "1.5.33", needed_by: "the tests over AWS" };
+const PACKAGE: Package = Package {
+    name: "ministack",
+    extras: "",
+    version: "1.5.33",
+    beside: &[],
+    needed_by: "the tests over AWS",
+};
 
 /// LocalStack has the same path.
 const HEALTH: &str = "/_localstack/health";

@@ -10,8 +10,13 @@ use crate::venv::{Package, emulator};
 /// Where the tests look for the endpoint.
 pub(crate) const ENDPOINT: &str = "MOTORPOOL_MOTO_ENDPOINT";
 
-const PACKAGE: Package =
-    Package { name: "moto", extras: "[ec2,server]", version: "5.2.5", needed_by: "the tests over EC2" };
+const PACKAGE: Package = Package {
+    name: "moto",
+    extras: "[ec2,server]",
+    version: "5.2.5",
+    beside: &[],
+    needed_by: "the tests over EC2",
+};
 
 const HEALTH: &str = "/moto-api/data.json";
 

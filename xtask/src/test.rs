@@ -21,6 +21,7 @@ use crate::moto;
 use crate::packages;
 use crate::planted::{self, Planted};
 use crate::prism::Prism;
+use crate::proxmoxer;
 use crate::tools::{DENY, NEXTEST};
 use crate::webhook_examples;
 
@@ -225,7 +226,8 @@ fn nextest(cargo: &Cargo, binaries: &Binaries, quick: bool) -> Result<()> {
     let mut nextest = cargo.tool(NEXTEST.ensure(cargo)?);
     nextest.args(["nextest", "run", "--workspace"]).args(FEATURES);
     if quick {
-        for package in ["motorpool-tests", "motorpool-ci-tests", "motorpool-ec2-tests"] {
+        for package in ["motorpool-tests", "motorpool-ci-tests", "motorpool-ec2-tests", "motorpool-pve-tests"]
+        {
             nextest.args(["--exclude", package]);
         }
         return must_succeed(binaries.name_in(&mut nextest));
@@ -239,6 +241,7 @@ fn nextest(cargo: &Cargo, binaries: &Binaries, quick: bool) -> Result<()> {
     nextest.env(moto::ENDPOINT, ec2.endpoint());
     let ci = Prism::start(cargo)?;
     nextest.envs(ci.variables());
+    nextest.env(proxmoxer::PYTHON, proxmoxer::ensure(cargo)?);
     must_succeed(binaries.name_in(&mut nextest)).with_context(|| {
         let (aws, ec2, ci) = (aws.log().display(), ec2.log().display(), ci.logs());
         format!("the logs of the AWS emulators are {aws} and {ec2}, those of the CI vendors' APIs are {ci}")

@@ -16,6 +16,8 @@ pub(crate) struct Package {
     /// With its brackets: `[server]`.
     pub(crate) extras: &'static str,
     pub(crate) version: &'static str,
+    /// What it needs and does not ask for, as pip names it.
+    pub(crate) beside: &'static [&'static str],
     /// What can't be tested without it: `the tests over AWS`.
     pub(crate) needed_by: &'static str,
 }
@@ -28,7 +30,7 @@ impl Package {
 
     /// The program of the environment that has it. Whoever else installs it at the same time is waited for.
     pub(crate) fn install(&self, cargo: &Cargo) -> Result<PathBuf> {
-        let Self { name, extras, version, needed_by } = *self;
+        let Self { name, extras, version, beside, needed_by } = *self;
         let home = self.home(cargo);
         fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;
         let lock =
@@ -53,9 +55,11 @@ impl Package {
             )
         })?;
         let package = format!("{name}{extras}=={version}");
-        must_succeed(cargo.tool(&python).args(["-m", "pip", "install", "--quiet", &package])).with_context(
-            || format!("{needed_by} need {name} from the Python package index; pip could not install it"),
-        )?;
+        let mut pip = cargo.tool(&python);
+        pip.args(["-m", "pip", "install", "--quiet", &package]).args(beside);
+        must_succeed(&mut pip).with_context(|| {
+            format!("{needed_by} need {name} from the Python package index; pip could not install it")
+        })?;
         fs::write(&finished, version).with_context(|| format!("cannot note that {name} is installed"))?;
         eprintln!("    {name} {version} is installed: {watch}");
         Ok(python)
