@@ -49,11 +49,11 @@ fn told(output: &Output) -> (Option<i32>, String) {
 impl Machine {
     /// With its agent, clean and idle.
     pub(crate) fn ready(pools: &str) -> Self {
-        Self::ready_in(TempDir::new().unwrap(), pools)
+        Self::ready_in(TempDir::new().unwrap(), pools, &[])
     }
 
-    /// The same in a directory that may hold something already. `home` and `tmp` in it are those of the agent's user.
-    pub(crate) fn ready_in(dir: TempDir, pools: &str) -> Self {
+    /// The same in a directory that may hold something already, with this said of the machine. `home` and `tmp` in it are those of the agent's user.
+    pub(crate) fn ready_in(dir: TempDir, pools: &str, about: &[&str]) -> Self {
         fs::write(dir.path().join("pools.toml"), pools).unwrap();
         let log = fs::File::create(dir.path().join("serve.log")).unwrap();
         let mut command = motorpool(dir.path());
@@ -63,7 +63,7 @@ impl Machine {
         BufReader::new(serve.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let server = line.trim().strip_prefix("listening on ").unwrap().to_owned();
         let mut machine = Self { dir, serve, agent: None, server };
-        let added = machine.operator(&["runners", "add", "mac-01", "--pool", "macs"]);
+        let added = machine.operator(&[&["runners", "add", "mac-01", "--pool", "macs"], about].concat());
         fs::write(machine.path("secret"), added["bootstrap_secret"].as_str().unwrap()).unwrap();
         fs::set_permissions(machine.path("secret"), fs::Permissions::from_mode(0o600)).unwrap();
         let log = fs::File::create(machine.path("agent.log")).unwrap();

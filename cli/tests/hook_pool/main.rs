@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+mod gitlab;
 mod machine;
 mod whole_job;
 

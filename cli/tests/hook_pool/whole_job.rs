@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use motorpool_domain::runner::{ProofKind, Runner, RunnerState};
 use motorpool_ledger::sqlite::SqliteLedger;
 use tempfile::TempDir;
 
+use crate::gitlab::{Asked, GitLab};
 use crate::machine::{Machine, PROGRAM};
 
 /// Only something that hangs takes so long.
@@ -84,7 +86,10 @@ const PLACES: [&str; 4] = ["agent/work/left", "home/left", "tmp/left", "tools/le
 
 /// A machine with a CI system's program on it, clean and idle.
 fn with_a_ci_program() -> Machine {
-    let dir = TempDir::new().unwrap();
+    with_a_ci_program_in(TempDir::new().unwrap(), POOLS, &[])
+}
+
+fn with_a_ci_program_in(dir: TempDir, pools: &str, about: &[&str]) -> Machine {
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("ci")).unwrap();
     fs::create_dir(at("tools")).unwrap();
@@ -96,7 +101,7 @@ fn with_a_ci_program() -> Machine {
     fs::write(at("ci/job.sh"), JOB).unwrap();
     fs::write(at("ci/clean.sh"), CLEAN).unwrap();
     fs::write(at("ci/gitlab-pre-build.sh"), installed_hook("gitlab-pre-build.sh", &socket)).unwrap();
-    let machine = Machine::ready_in(dir, POOLS);
+    let machine = Machine::ready_in(dir, pools, about);
     assert_eq!(machine.socket().display().to_string(), socket);
     machine
 }
@@ -274,4 +279,43 @@ fn what_a_job_leaves_behind_is_gone_and_proven_to_be_after_a_failure_and_after_a
     machine.is_proven_clean(4, ProofKind::Cleanup, "4-cleanup-1");
     assert_ne!(went_well.checkpoint, failed.checkpoint);
     machine.has_measured_what_it_did();
+}
+
+/// With GitLab behind its API: what it is told and asked, in the order of what is done on the machine.
+#[test]
+fn inv_30_gitlab_is_paused_before_a_machine_is_cleaned_and_not_unpaused_before_it_is_clean() {
+    let dir = TempDir::new().unwrap();
+    let gitlab = GitLab::start(dir.path().join("ci/did"));
+    let token = dir.path().join("gitlab-token");
+    fs::write(&token, "glpat-for-tests-only").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let (url, ci) = (&gitlab.url, "ci = { system = \"gitlab\", scope = \"groups/7\" }");
+    let own = "[gitlab]\nurl = \"URL\"\ntoken_file = \"gitlab-token\"\n[pools.macs]\n".replace("URL", url);
+    let pools = format!("{}poll_seconds = 1\n{ci}\n", POOLS.replace("[pools.macs]\n", &own));
+    let machine = with_a_ci_program_in(dir, &pools, &["--ci-runner", "11"]);
+    let joined = gitlab.asked();
+    assert_eq!(machine.cleaned(), ["reset in epoch 2"]);
+
+    let job = machine.dispatch("42");
+    machine.tell("ends", "failure");
+    // The hook has said that it is over. GitLab says that it runs, and that counts.
+    machine.until("GitLab was asked about it", |_| {
+        gitlab.asked().iter().skip(joined.len()).any(|asked| asked.what == "job")
+    });
+    assert_eq!(machine.cleaned(), ["reset in epoch 2"], "its artifacts may still be on their way");
+    gitlab.job_is_over("42", "failed");
+    machine.until_all_are_dead(&job);
+    machine.until_checkpoint(&job.checkpoint, "reset");
+    machine.until("it is brought jobs again", |_| {
+        gitlab.asked().last().is_some_and(|asked| asked.what == "unpaused")
+    });
+    let asked: Vec<Asked> = gitlab.asked().split_off(joined.len());
+    let cleaned_at = |what: &str| -> BTreeSet<usize> {
+        asked.iter().filter(|asked| asked.what == what).map(|asked| asked.cleaned).collect()
+    };
+    assert_eq!(asked.first().map(|asked| asked.what), Some("paused"), "{asked:?}");
+    assert_eq!(cleaned_at("paused"), BTreeSet::from([1]), "{asked:?}");
+    assert_eq!(cleaned_at("job"), BTreeSet::from([1]), "after the pause, and before the reset: {asked:?}");
+    assert_eq!(cleaned_at("unpaused"), BTreeSet::from([2]), "{asked:?}");
+    machine.is_proven_clean(3, ProofKind::Reset, "3-reset-1");
 }
