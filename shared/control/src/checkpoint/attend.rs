@@ -34,16 +34,25 @@ impl Control {
         let runner = self.settle_clean_step(pool, runner, now).await?;
         let runner = Box::pin(self.advance_unattended(pool, runner, &Actor::Control, now)).await?;
         let runner = Box::pin(self.unpause_in_ci(pool, runner, now)).await?;
-        match &runner.checkpoint {
-            Some(name) => self.look_at_checkpoint(name, now).await,
-            None => Ok(()),
-        }
+        let Some(name) = runner.checkpoint.clone() else { return Ok(()) };
+        self.look_at_checkpoint_of(&name, Some((pool.clone(), runner)), now).await
     }
 
     /// Brings one checkpoint as far as it can be: to its end, or to the next look.
     pub(crate) async fn look_at_checkpoint(
         &self,
         name: &CheckpointName,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
+        self.look_at_checkpoint_of(name, None, now).await
+    }
+
+    /// `known`: its pool and its runner, by who has just read that this runner has it. One that names it was not read too early: what it does not show yet,
+    /// the next look finds.
+    async fn look_at_checkpoint_of(
+        &self,
+        name: &CheckpointName,
+        mut known: Option<(Pool, Runner)>,
         now: Timestamp,
     ) -> Result<(), Refused> {
         let mut tries = Tries::new();
@@ -53,8 +62,13 @@ impl Control {
             if !checkpoint.state.is_active() {
                 return Ok(());
             }
-            let pool = self.store.pool(&checkpoint.pool).await?.map(|record| record.pool);
-            let runner = self.store.runner(&checkpoint.runner).await?;
+            let (pool, runner) = match known.take() {
+                Some((pool, runner)) => (Some(pool), Some(runner)),
+                None => (
+                    self.store.pool(&checkpoint.pool).await?.map(|record| record.pool),
+                    self.store.runner(&checkpoint.runner).await?,
+                ),
+            };
             if let Some(after) = ended(&checkpoint, runner.as_ref(), now) {
                 let is_late = |pool: &Pool| has_outlived_its_time(&checkpoint, &pool.rules, now);
                 let was_stale = after.is_forgotten() || pool.as_ref().is_some_and(is_late);
@@ -81,7 +95,10 @@ impl Control {
             }
             let polls = pool.rules.ci.is_some();
             let look_at = next_look(&checkpoint, Some(&runner), &pool.rules, polls, now);
-            return Ok(self.store.look_at_checkpoint_again(&checkpoint, look_at).await?);
+            if look_at != checkpoint.look_at {
+                self.store.look_at_checkpoint_again(&checkpoint, look_at).await?;
+            }
+            return Ok(());
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Checkpoint, CheckpointState, FinalizeSource, Finalized, JobOutcome};
 use crate::pool::{CheckpointRules, Dispatch, Rules};
 use crate::runner::{Runner, RunnerState};
 use crate::time::{Threshold, Timestamp};
+use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finalizing {
@@ -15,6 +16,9 @@ pub enum Finalizing {
     /// Nothing changes.
     Already,
 }
+
+/// Whoever attends to its machine looks at it as well. Refresh does so after this, should nobody come.
+const LOOKED_AFTER: Duration = Duration::from_secs(15);
 
 /// `runner`: the checkpoint's, as it is now, if it is there.
 pub fn finalizing(
@@ -27,7 +31,7 @@ pub fn finalizing(
     let finalized = Finalized { status, source, at: now };
     let with = |finalized| Checkpoint {
         finalized: Some(finalized),
-        look_at: now,
+        look_at: now.after(LOOKED_AFTER),
         ..checkpoint.becoming(CheckpointState::FinalizeQueued)
     };
     match (&checkpoint.state, &checkpoint.finalized) {

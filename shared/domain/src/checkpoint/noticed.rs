@@ -116,13 +116,13 @@ pub fn next_look(
     if in_quarantine {
         return now.after(QUARANTINED);
     }
+    // Who looks before the time for it has that time stay.
+    let stays = (checkpoint.look_at > now).then_some(checkpoint.look_at);
     if checkpoint.finalized.is_some() {
-        return now.after(rules.limits.heartbeat);
+        return stays.unwrap_or_else(|| now.after(rules.limits.heartbeat));
     }
     let over_at = over_at(checkpoint, runner, &rules.checkpoints);
-    // Who looks before the time for it does not ask, and has that time stay.
-    let next_poll =
-        if checkpoint.look_at > now { checkpoint.look_at } else { now.after(rules.checkpoints.poll) };
+    let next_poll = stays.unwrap_or_else(|| now.after(rules.checkpoints.poll));
     let look_at = if polls { over_at.min(next_poll) } else { over_at };
     // A runner that is late to be released is not looked at without a pause.
     look_at.max(now.after(Duration::from_secs(1)))
