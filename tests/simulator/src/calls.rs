@@ -69,6 +69,7 @@ pub(crate) enum Call {
     },
     /// A webhook.
     Told {
+        system: CiSystem,
         delivery: DeliveryId,
         job: CompletedJob,
     },
@@ -243,8 +244,8 @@ impl Call {
                 Self::Finalize { token, request } => {
                     Reply::Finalized(control.finalize_checkpoint(&token, &request).await)
                 }
-                Self::Told { delivery, job } => {
-                    Reply::Heard(control.job_told(CiSystem::GitLab, Some(&delivery), &job).await)
+                Self::Told { system, delivery, job } => {
+                    Reply::Heard(control.job_told(system, Some(&delivery), &job).await)
                 }
                 Self::Attend => Reply::Attended(control.attend_to_notices(Duration::ZERO).await),
             }
@@ -281,7 +282,7 @@ impl Call {
             Self::Finalize { request, .. } => {
                 format!("finalize {}: {}", request.checkpoint_name, request.status.as_str())
             }
-            Self::Told { delivery, job } => {
+            Self::Told { system: _, delivery, job } => {
                 format!(
                     "{delivery} tells of job {} on {}: {}",
                     job.id,

@@ -84,10 +84,16 @@ pub enum Fault {
     JobForgotten,
     /// A failure was told after a success.
     FailureOverrides,
+    /// It was handed out while its machine was taken out of the pool.
+    JobInThePause,
+    /// A runner program ended without a word of its job.
+    ProgramFailed,
+    /// What a job left behind to say that it is over was ended with its program.
+    LastHookCutOff,
 }
 
 impl Fault {
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 57] = [
         Self::DuplicateDelivery,
         Self::LostMessage,
         Self::CrashBeforeCall,
@@ -142,6 +148,9 @@ impl Fault {
         Self::BusyAtPause,
         Self::JobForgotten,
         Self::FailureOverrides,
+        Self::JobInThePause,
+        Self::ProgramFailed,
+        Self::LastHookCutOff,
     ];
 
     /// Whether it is of jobs that a CI system hands out by itself: it fires in no other world.
@@ -206,6 +215,9 @@ impl Fault {
             Self::BusyAtPause => (0, "paused with a job"),
             Self::JobForgotten => (0, "a checkpoint that nobody ended"),
             Self::FailureOverrides => (0, "a failure after a success"),
+            Self::JobInThePause => (0, "a job in the moment of a pause"),
+            Self::ProgramFailed => (0, "a runner program that failed"),
+            Self::LastHookCutOff => (0, "a last hook cut off"),
         }
     }
 }

@@ -1,15 +1,27 @@
 //! The jobs that a CI system hands out by itself: what each does on its machine, and what its hooks ask and say there. A hook asks again for as long as
 //! the agent's own would, and a job whose first hook is refused fails at once. Who hands it out, and who carries its calls, is the world.
 
+mod manner;
+
 use super::calls::{Call, Reply};
 use super::chance::Chance;
 use super::faults::Fault;
 use super::ground::Ground;
 use super::schedule::Event;
+use manner::Manner;
 use motorpool_control::{Refused, RefusedKind};
 use motorpool_domain::checkpoint::JobOutcome;
 use motorpool_domain::{CheckpointName, JobId, RunnerId};
 use motorpool_wire::checkpoint::{CheckpointView, CreateCheckpoint, FinalizeCheckpoint};
+
+/// Whose job it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    /// Like GitLab's: it has an id of its own, and its runner goes on after it.
+    Forge,
+    /// Like GitHub's: it shares the id of its run with others, and the program that took it ends with it.
+    Registry,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobEvent {
@@ -26,8 +38,10 @@ pub(crate) enum JobEvent {
 
 #[derive(Debug)]
 pub(crate) struct Job {
-    number: usize,
+    pub(crate) number: usize,
+    /// Its own, or its run's.
     pub(crate) id: JobId,
+    pub(crate) origin: Origin,
     manner: Manner,
     stage: Stage,
     /// The host that it is on, or was on last.
@@ -42,20 +56,6 @@ pub(crate) struct Job {
     in_the_calm: bool,
     served: bool,
     refused: Option<String>,
-}
-
-/// How a job behaves, drawn once.
-#[derive(Debug)]
-struct Manner {
-    lasts_ms: u64,
-    outcome: JobOutcome,
-    /// What its last hook says of it, if there is one: it does not know all.
-    says: Option<JobOutcome>,
-    /// So long after its script its CI system knows.
-    known_after_ms: u64,
-    steps: bool,
-    /// So long after that each of its webhooks sets out, all of one delivery.
-    webhooks: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,51 +75,32 @@ enum Stage {
 
 /// As long as an agent tries for a hook.
 const HOOK_MS: u64 = 30_000;
+/// At most: those that follow one another.
+const JOBS_OF_A_RUN: usize = 4;
+/// It looks once a second whether its job is over.
+const LAST_HOOK_MS: u64 = 2_000;
 
 impl Job {
-    pub(crate) fn draw(chance: &mut Chance, number: usize) -> Option<Self> {
-        let outcome = match chance.between(0, 20) {
-            0..11 => JobOutcome::Success,
-            11..18 => JobOutcome::Failure,
-            _ => JobOutcome::Canceled,
-        };
-        let says = match chance.between(0, 20) {
-            0..8 => None,
-            8..17 => Some(outcome),
-            17..19 => Some(JobOutcome::Success),
-            _ => Some(JobOutcome::Failure),
-        };
-        let stuck = chance.hits(600);
-        let lasts_ms = match stuck {
-            true => chance.between(20 * 60_000, 30 * 60_000),
-            false => chance.skewed(2_000, 6 * 60_000),
-        };
-        let webhooks = match chance.between(0, 10) {
-            0..3 => Vec::new(),
-            3..7 => vec![chance.skewed(50, 20_000)],
-            7..9 => vec![chance.skewed(50, 20_000), chance.skewed(50, 120_000)],
-            _ => vec![chance.skewed(50, 20_000), chance.between(10 * 60_000, 25 * 60_000)],
-        };
-        let known_after_ms = chance.skewed(0, 25_000);
-        let steps = chance.hits(4_000);
-        let manner = Manner { lasts_ms, outcome, says, known_after_ms, steps, webhooks };
-        Self::of(number, manner)
+    pub(crate) fn draw(chance: &mut Chance, number: usize, origin: Origin) -> Option<Self> {
+        let manner = Manner::draw(chance, origin);
+        Self::of(number, origin, manner)
     }
 
     /// One that is asked for when all is well.
-    pub(crate) fn in_the_calm(number: usize) -> Option<Self> {
-        let outcome = if number.is_multiple_of(2) { JobOutcome::Success } else { JobOutcome::Failure };
-        let says = number.is_multiple_of(3).then_some(outcome);
-        let webhooks = if number.is_multiple_of(5) { vec![1_000] } else { Vec::new() };
-        let manner =
-            Manner { lasts_ms: 20_000, outcome, says, known_after_ms: 1_000, steps: false, webhooks };
-        Some(Self { in_the_calm: true, ..Self::of(number, manner)? })
+    pub(crate) fn in_the_calm(number: usize, origin: Origin) -> Option<Self> {
+        let manner = Manner::in_the_calm(number, origin);
+        Some(Self { in_the_calm: true, ..Self::of(number, origin, manner)? })
     }
 
-    fn of(number: usize, manner: Manner) -> Option<Self> {
+    fn of(number: usize, origin: Origin, manner: Manner) -> Option<Self> {
+        let id = match origin {
+            Origin::Forge => number.to_string(),
+            Origin::Registry => format!("run-{}", number / JOBS_OF_A_RUN),
+        };
         Some(Self {
             number,
-            id: JobId::parse(number.to_string()).ok()?,
+            id: JobId::parse(id).ok()?,
+            origin,
             outcome: manner.outcome,
             manner,
             stage: Stage::Waits,
@@ -141,6 +122,12 @@ impl Job {
         }
     }
 
+    /// Nobody took it for long, and who asked for it waits no longer.
+    pub(crate) fn is_given_up(&mut self) {
+        self.stage = Stage::Over;
+        self.is_known_to_be_over = true;
+    }
+
     /// It is given to the CI system's runner on a host.
     pub(crate) fn begins(&mut self, ground: &Ground, host: usize) {
         self.host = Some(host);
@@ -158,7 +145,11 @@ impl Job {
                     project: None,
                     attempt: None,
                     caller: None,
-                    key: None,
+                    key: match self.origin {
+                        Origin::Forge => None,
+                        // It runs once a job.
+                        Origin::Registry => Some(format!("once-{}", self.number)),
+                    },
                 };
                 Some(Call::Create { token, request })
             }
@@ -252,10 +243,16 @@ impl Job {
         let Stage::Runs = self.stage else { return };
         self.served = true;
         self.plan(ground, self.manner.known_after_ms, JobEvent::Known);
+        if self.manner.says_early {
+            self.last_hook(ground, 0);
+        }
+    }
+
+    fn last_hook(&mut self, ground: &Ground, wait_ms: u64) {
         match self.manner.says {
             Some(_) => {
                 self.stage = Stage::Ends { until_ms: ground.now_ms() + HOOK_MS };
-                self.plan(ground, 0, JobEvent::Hook);
+                self.plan(ground, wait_ms, JobEvent::Hook);
             }
             None => self.stage = Stage::Over,
         }
@@ -267,15 +264,23 @@ impl Job {
     }
 
     /// Its CI system knows that it is over, and how; nothing if it knew.
-    pub(crate) fn known(&mut self) -> Option<(JobOutcome, &[u64])> {
+    pub(crate) fn known(&mut self, ground: &Ground) -> Option<(JobOutcome, &[u64])> {
         if std::mem::replace(&mut self.is_known_to_be_over, true) {
             return None;
+        }
+        // What was left behind for that speaks now.
+        if self.stage == Stage::Runs {
+            let wait_ms = ground.chance().between(0, LAST_HOOK_MS);
+            self.last_hook(ground, wait_ms);
         }
         Some((self.outcome, &self.manner.webhooks))
     }
 
     /// Nothing of it is left on its machine. Its CI system notices in a while.
     pub(crate) fn is_killed(&mut self, ground: &Ground) {
+        if let (Origin::Registry, Stage::Ends { .. }) = (self.origin, self.stage) {
+            ground.fired(Fault::LastHookCutOff);
+        }
         self.life += 1;
         self.stage = Stage::Over;
         if !self.is_known_to_be_over {
@@ -306,14 +311,14 @@ impl Job {
         let refused = self.refused.as_deref().unwrap_or("nothing");
         if self.stage != Stage::Over || !self.is_known_to_be_over {
             return Some(format!(
-                "job {} still {:?}; what its hook was refused last: {refused}",
-                self.id, self.stage
+                "job {} of {} still {:?}; what its hook was refused last: {refused}",
+                self.number, self.id, self.stage
             ));
         }
         (self.in_the_calm && !self.served).then(|| {
             format!(
-                "job {} came when all was well, and did not run; what its hook was refused last: {refused}",
-                self.id
+                "job {} of {} came when all was well, and did not run; what its hook was refused last: {refused}",
+                self.number, self.id
             )
         })
     }

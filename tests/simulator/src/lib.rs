@@ -99,7 +99,7 @@ pub enum Setting {
     Embedded,
     /// More is asked for than there is, by teams of different appetites.
     Crowded,
-    /// A CI system hands out jobs by itself.
+    /// CI systems hand out jobs by themselves.
     Jobs,
 }
 

@@ -5,7 +5,7 @@ use super::calls::{Call, Caller};
 use super::chance::Chance;
 use super::ci::known_as;
 use super::ground::Ground;
-use super::scale::{METAL, SHOP};
+use super::scale::{DOCK, METAL, SHOP};
 use motorpool_domain::pool::Clean;
 use motorpool_domain::runner::{Removal, Runner, RunnerState, StateName};
 use motorpool_domain::{PoolName, RunnerId};
@@ -147,7 +147,7 @@ fn shut_out(ground: &Ground) -> Vec<RunnerId> {
 /// A pool with other numbers. No workflow ever asks for more than its maximum.
 fn varied(chance: &mut Chance, name: &PoolName, usual: &PoolSettings) -> PoolSettings {
     let most_asked = usual.max.min(4);
-    let of_machines = ![METAL, SHOP].contains(&name.as_str());
+    let of_machines = ![METAL, SHOP, DOCK].contains(&name.as_str());
     let clean = match chance.hits(3_000) && of_machines {
         true => [Clean::Replace, Clean::Cleanup].get(chance.index(2)).copied().or(usual.clean),
         false => usual.clean,

@@ -20,6 +20,8 @@ pub(crate) struct Scale {
     pub(crate) metals: u32,
     /// Machines whose CI system gives them jobs by itself. Where there are any, there are no others.
     pub(crate) shops: u32,
+    /// The same, but each job comes by a registration of ours, which is good for one.
+    pub(crate) docks: u32,
     pub(crate) jobs: (u64, u64),
     pub(crate) appetites: &'static [Appetite],
 }
@@ -45,12 +47,14 @@ pub(crate) const FULL: Scale = Scale {
     min_idle: 2,
     metals: 3,
     shops: 0,
+    docks: 0,
     jobs: (0, 0),
     appetites: SOME_TEAMS,
 };
 
-/// Nobody asks for runners: a CI system has jobs, and machines of an operator's own for them.
-pub(crate) const JOBS: Scale = Scale { works: (0, 0), metals: 0, shops: 4, jobs: (50, 80), ..FULL };
+/// Nobody asks for runners: two CI systems have jobs, and machines of an operator's own for them.
+pub(crate) const JOBS: Scale =
+    Scale { works: (0, 0), metals: 0, shops: 3, docks: 3, jobs: (60, 100), ..FULL };
 
 /// More workflows than runners, most of them one team's: somebody always waits.
 pub(crate) const CROWDED: Scale = Scale {
@@ -73,12 +77,14 @@ pub(crate) const SMALL: Scale = Scale {
     min_idle: 1,
     metals: 2,
     shops: 0,
+    docks: 0,
     jobs: (0, 0),
     appetites: SOME_TEAMS,
 };
 
 pub(crate) const METAL: &str = "metal";
 pub(crate) const SHOP: &str = "shop";
+pub(crate) const DOCK: &str = "dock";
 
 impl Scale {
     /// Machines of a cloud, replaced in the one pool and cleaned in the other; plain ones, kept warm; and machines of the operator's own. Those that are
@@ -122,14 +128,18 @@ impl Scale {
             "backend": "local", "clean": "cleanup", "max": self.max, "min_idle": self.min_idle, "run_cmd": "take jobs", "ci": ci,
         });
         let metal = json!({"backend": "bare_metal", "clean": "cleanup", "max": self.metals});
-        let shop = json!({
-            "backend": "bare_metal", "dispatch": "hook", "clean": "reset", "max": self.shops, "reset_cmd": "reset",
-            "readiness_cmd": "ready", "ci": {"system": "gitlab", "scope": "instance"}, "checkpoint_seconds": 900,
-            "poll_after_seconds": 60, "reset_every_jobs": 5, "readiness_seconds": 60,
-        });
+        let of_jobs = |max: u32, ci: serde_json::Value| {
+            json!({
+                "backend": "bare_metal", "dispatch": "hook", "clean": "reset", "max": max, "reset_cmd": "reset",
+                "readiness_cmd": "ready", "ci": ci, "checkpoint_seconds": 900, "poll_after_seconds": 60,
+                "reset_every_jobs": 5, "readiness_seconds": 60,
+            })
+        };
+        let shop = of_jobs(self.shops, json!({"system": "gitlab", "scope": "instance"}));
+        let dock = of_jobs(self.docks, json!({"system": "github", "scope": "team/docks"}));
         let pools = match self.shops {
             0 => vec![("burst", burst), ("spot", spot), ("warm", warm), (METAL, metal)],
-            _ => vec![(SHOP, shop)],
+            _ => vec![(SHOP, shop), (DOCK, dock)],
         };
         pools
             .into_iter()

@@ -59,6 +59,8 @@ pub(crate) enum Event {
         life: u32,
         event: JobEvent,
     },
+    /// A job comes for the runner program of this name, which is about to be taken back.
+    JobInThePause(String),
     /// It tells of the end of a job.
     Webhook(usize),
     /// All that ran on a host is ended.

@@ -1,5 +1,6 @@
 //! The main loop: takes the next event, lets it happen, and looks whether an invariant broke.
 
+mod docks;
 mod hosts;
 mod judge;
 mod shop;
@@ -20,7 +21,7 @@ use super::planes::{Common, Ended, Planes, Standing};
 use super::plot::{self, CrashAt, Plot};
 use super::provider::{Cloud, Plain};
 use super::queue::SimQueue;
-use super::scale::{self, ALL_WELL_MS, CALM_FROM_MS, END_MS, METAL, SHOP, Scale};
+use super::scale::{self, ALL_WELL_MS, CALM_FROM_MS, DOCK, END_MS, METAL, SHOP, Scale};
 use super::schedule::Event;
 use super::story::Story;
 use super::weather::{Weather, Wind};
@@ -106,8 +107,9 @@ impl World {
             }
             Plot::Crashes(_) => (plot::works(), 0),
         };
+        let kept = [(METAL, scale.metals), (SHOP, scale.shops), (DOCK, scale.docks)];
         let machines: Vec<(RunnerId, PoolName)> =
-            owned(METAL, scale.metals).chain(owned(SHOP, scale.shops)).collect();
+            kept.into_iter().flat_map(|(pool, count)| owned(pool, count)).collect();
         for (machine, _) in machines.iter().filter(|(_, pool)| pool.as_str() == SHOP) {
             ground.forge().knows(machine);
         }
@@ -203,6 +205,7 @@ impl World {
             Event::Intruder => self.intruder(),
             Event::Dispatch => self.dispatch(),
             Event::Job { number, life, event } => self.job(number, life, event),
+            Event::JobInThePause(name) => self.job_in_the_pause(&name),
             Event::Webhook(number) => self.webhook(number),
             Event::Emptied { host } => self.machine_is_emptied(host),
             Event::Attend { plane } => self.attend(plane),

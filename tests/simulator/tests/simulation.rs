@@ -84,8 +84,8 @@ fn inv_34_crowded_seeds_201_to_300() {
     crowded(201..=300);
 }
 
-/// A CI system that hands out jobs by itself, and machines that are reset after each: all that is said of checkpoints is checked at every write and at
-/// every task of a machine's.
+/// Two CI systems that hand out jobs by themselves, and machines that are reset after each: all that is said of checkpoints is checked at every write and
+/// at every task of a machine's.
 fn jobs(seeds: std::ops::RangeInclusive<u64>) {
     let (fired, failure) = run_all(seeds, Setting::Jobs);
     assert!(failure.is_none(), "\n{}", failure.unwrap_or_default());
@@ -93,6 +93,7 @@ fn jobs(seeds: std::ops::RangeInclusive<u64>) {
     all_fired(&fired, &of_jobs);
     let of_all = [Fault::CrashBeforeCall, Fault::CrashAfterCall, Fault::AnswerLostRepeated, Fault::LateWrite];
     all_fired(&fired, &of_all);
+    all_fired(&fired, &[Fault::CiDown, Fault::RegistrationAnswerLost]);
 }
 
 #[test]

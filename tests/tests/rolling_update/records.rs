@@ -179,6 +179,7 @@ pub(crate) fn checkpoint(state: CheckpointState) -> Checkpoint {
         attempt: Some(2),
         caller: Some("mac-01".to_owned()),
         key: Some("0123456789abcdef".to_owned()),
+        registration: None,
         rev: 2,
         state,
         created_at: at(1_699_999_900_000),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::patch::Broken;
+use super::patch::{Broken, Spot, Worlds};
 use crate::cargo::Cargo;
 
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,7 @@ pub(super) struct Range {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    pub(super) seed: u64,
+    pub(super) at: Spot,
     /// In the simulator's words.
     pub(super) verdict: String,
 }
@@ -25,11 +25,13 @@ pub(super) fn hunt(
     cargo: &Cargo,
     simulator: &Path,
     range: Range,
+    worlds: Worlds,
     breaks: &BTreeSet<Broken>,
 ) -> Result<Found> {
     let Range { from, seeds } = range;
     let mut hunt = cargo.tool(simulator);
     hunt.args(["--from", &from.to_string(), "--seeds", &seeds.to_string()]);
+    hunt.args(worlds.option());
     let ended = hunt.output().with_context(|| format!("cannot start {}", simulator.display()))?;
     ensure!(!ended.status.success(), "it is NOT found from seed {from} on within {seeds} seeds");
     let said = String::from_utf8_lossy(&ended.stdout);
@@ -40,7 +42,7 @@ pub(super) fn hunt(
         breaks.contains(&Broken::Invariant(invariant)),
         "it is to break one of {breaks:?}, and what the simulator says is: {verdict}"
     );
-    Ok(Found { seed, verdict: verdict.to_owned() })
+    Ok(Found { at: Spot { seed, worlds }, verdict: verdict.to_owned() })
 }
 
 /// `seed 7 (after 7): invariant 3 is broken at 12:34: …`

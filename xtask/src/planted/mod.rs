@@ -18,7 +18,7 @@ use crate::clock::Stopwatch;
 use crate::soak;
 use hunt::{Found, Range, hunt};
 use named_tests::{NamedTests, Program};
-use patch::{Finder, Patch};
+use patch::{Finder, Patch, Spot};
 use tree::Tree;
 
 /// Within so many seeds each must be found, from the first on.
@@ -59,20 +59,20 @@ pub(crate) fn run(asked: &Planted) -> Result<String> {
     if *quick && name.is_none() {
         patches.retain(is_quick);
         patches.dedup_by(|later, first| {
-            let simulated = |patch: &Patch| matches!(patch.finder, Finder::Simulator { .. });
+            let simulated = |patch: &Patch| matches!(patch.finder, Finder::Simulator(_));
             later.file == first.file && simulated(later) && simulated(first)
         });
     }
     for_each_built(&cargo, &patches, |patch, built| {
         let watch = Stopwatch::start();
         let found = match built {
-            Built::Simulator { path, seed } => {
+            Built::Simulator { path, spot } => {
                 let range = match quick {
-                    true => Range { from: *seed, seeds: NEAR_BY },
+                    true => Range { from: spot.seed, seeds: NEAR_BY },
                     false => Range { from: 1, seeds: SEEDS },
                 };
-                let found = hunt(&cargo, path, range, &patch.breaks);
-                found.and_then(|found| noted(patch, *seed, found, *record))
+                let found = hunt(&cargo, path, range, spot.worlds, &patch.breaks);
+                found.and_then(|found| noted(patch, *spot, found, *record))
             }
             Built::Tests { tests, program } => tests.must_fail(&cargo, program, &patch.breaks),
         };
@@ -89,17 +89,17 @@ pub(crate) fn run(asked: &Planted) -> Result<String> {
 /// What sits in `domain` has tables and properties of its own, and has half of the tree built anew.
 fn is_quick(patch: &Patch) -> bool {
     match &patch.finder {
-        Finder::Simulator { seed } => *seed == 1 && patch.file.starts_with(CONTROL),
+        Finder::Simulator(Spot { seed, worlds: _ }) => *seed == 1 && patch.file.starts_with(CONTROL),
         Finder::Tests(tests) => tests.build_quickly(),
     }
 }
 
 /// What the simulator says, once it is seen to that the patch names the seed.
-fn noted(patch: &Patch, names: u64, found: Found, record: bool) -> Result<String> {
-    let Found { seed, verdict } = found;
-    match (seed == names, record) {
+fn noted(patch: &Patch, names: Spot, found: Found, record: bool) -> Result<String> {
+    let Found { at, verdict } = found;
+    match (at == names, record) {
         (true, _) => {}
-        (false, true) => patch.record(names, seed)?,
+        (false, true) => patch.record(names, at)?,
         (false, false) => {
             eprintln!("    {} names seed {names}: `cargo xtask planted --record`", patch.name);
         }
@@ -110,14 +110,14 @@ fn noted(patch: &Patch, names: u64, found: Found, record: bool) -> Result<String
 /// What is to find a bug, built in the tree that has it, and copied to a place of its own: the next build writes where this one did.
 #[derive(Debug)]
 enum Built<'a> {
-    Simulator { path: PathBuf, seed: u64 },
+    Simulator { path: PathBuf, spot: Spot },
     Tests { tests: &'a NamedTests, program: Program },
 }
 
 impl Built<'_> {
     fn path(&self) -> &Path {
         match self {
-            Self::Simulator { path, seed: _ } => path,
+            Self::Simulator { path, spot: _ } => path,
             Self::Tests { tests: _, program } => &program.path,
         }
     }
@@ -162,9 +162,9 @@ fn build<'a>(cargo: &Cargo, tree: &Tree, patch: &'a Patch, kept: &Path) -> Resul
         Ok::<_, anyhow::Error>(kept.to_owned())
     };
     match &patch.finder {
-        Finder::Simulator { seed } => {
+        Finder::Simulator(spot) => {
             let path = soak::build(cargo, tree.at(), tree::SIMULATOR, false).with_context(cannot)?;
-            Ok(Built::Simulator { path: keep(&path)?, seed: *seed })
+            Ok(Built::Simulator { path: keep(&path)?, spot: *spot })
         }
         Finder::Tests(tests) => {
             let Program { path, folder } = tests.build(cargo, tree.at()).with_context(cannot)?;

@@ -40,11 +40,54 @@ pub(super) enum Broken {
 /// What must find it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Finder {
-    /// At this seed, when that was last recorded.
-    Simulator {
-        seed: u64,
-    },
+    Simulator(Spot),
     Tests(NamedTests),
+}
+
+/// Where the simulator found a bug, when that was last recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) seed: u64,
+    pub(super) worlds: Worlds,
+}
+
+/// What the simulator draws a seed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Worlds {
+    Claims,
+    Jobs,
+}
+
+impl Worlds {
+    /// As the simulator is asked for them.
+    pub(super) fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Claims => None,
+            Self::Jobs => Some("--jobs"),
+        }
+    }
+}
+
+impl Spot {
+    /// `7`, or `7 --jobs`.
+    fn parse(text: &str) -> Result<Self> {
+        let (seed, worlds) = match text.split_once(' ') {
+            None => (text, Worlds::Claims),
+            Some((seed, option)) if Some(option) == Worlds::Jobs.option() => (seed, Worlds::Jobs),
+            Some((_, option)) => bail!("no planted bug is hunted with {option:?}"),
+        };
+        Ok(Self { seed: seed.parse()?, worlds })
+    }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, worlds } = self;
+        match worlds.option() {
+            None => write!(f, "{seed}"),
+            Some(option) => write!(f, "{seed} {option}"),
+        }
+    }
 }
 
 impl Broken {
@@ -101,7 +144,7 @@ impl Patch {
             format!("after `{BREAKS}` come invariants, faults and refusals: 3, 17, fault 26, refusal 24")
         })?;
         let finder = finder(text.lines().nth(2).unwrap_or_default())?;
-        let by_simulator = matches!(finder, Finder::Simulator { .. });
+        let by_simulator = matches!(finder, Finder::Simulator(_));
         ensure!(
             !by_simulator || breaks.iter().all(|broken| matches!(broken, Broken::Invariant(_))),
             "the simulator names the invariant that is broken, and nothing else"
@@ -111,8 +154,8 @@ impl Patch {
         Ok(Self { name, path, plants, breaks, finder, file })
     }
 
-    /// Writes into its header that it is found at this seed, and no longer at that one.
-    pub(super) fn record(&self, was: u64, is: u64) -> Result<()> {
+    /// Writes into its header that it is found at this spot, and no longer at that one.
+    pub(super) fn record(&self, was: Spot, is: Spot) -> Result<()> {
         let text =
             fs::read_to_string(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
         let (was, is) = (format!("{FOUND_AT}{was}\n"), format!("{FOUND_AT}{is}\n"));
@@ -123,8 +166,10 @@ impl Patch {
 
 fn finder(line: &str) -> Result<Finder> {
     if let Some(seed) = line.strip_prefix(FOUND_AT) {
-        let seed = seed.parse().with_context(|| format!("after `{FOUND_AT}` comes a seed"))?;
-        return Ok(Finder::Simulator { seed });
+        let spot = Spot::parse(seed);
+        return Ok(Finder::Simulator(
+            spot.with_context(|| format!("after `{FOUND_AT}` comes a seed: 7, or 7 --jobs"))?,
+        ));
     }
     if let Some(tests) = line.strip_prefix(FOUND_BY) {
         let tests = NamedTests::parse(tests);
@@ -141,7 +186,7 @@ mod tests {
     use std::process::Command;
 
     /// How many there are: one that is lost on the way, by a rename or a merge, is missed.
-    const PLANTED: usize = 77;
+    const PLANTED: usize = 80;
 
     #[test]
     fn every_planted_bug_is_there_and_still_applies_to_the_tree() -> Result<()> {
@@ -167,8 +212,12 @@ mod tests {
         let patch =
             parsed("Plants: a bug.\nBreaks: 3, 17\nFound-At-Seed: 4\n\n--- a/one.rs\n+++ b/one.rs\n")?;
         assert_eq!((patch.plants.as_str(), patch.file.as_str()), ("a bug.", "one.rs"));
-        assert_eq!(patch.finder, Finder::Simulator { seed: 4 });
+        assert_eq!(patch.finder, Finder::Simulator(Spot { seed: 4, worlds: Worlds::Claims }));
         assert_eq!(patch.breaks, BTreeSet::from([Broken::Invariant(3), Broken::Invariant(17)]));
+
+        let patch = parsed("Plants: a bug.\nBreaks: 30\nFound-At-Seed: 4 --jobs\n\n+++ b/one.rs\n")?;
+        let spot = Spot { seed: 4, worlds: Worlds::Jobs };
+        assert_eq!((patch.finder, spot.to_string().as_str()), (Finder::Simulator(spot), "4 --jobs"));
 
         let patch = parsed("Plants: a bug.\nBreaks: 2, fault 26\nFound-By: a b c\n\n+++ b/one.rs\n")?;
         assert_eq!(patch.finder, Finder::Tests(NamedTests::parse("a b c")?));
@@ -186,6 +235,7 @@ mod tests {
             "Plants: a bug.\nBreaks: \nFound-At-Seed: 4\n",
             "Plants: a bug.\nBreaks: 3\n\n",
             "Plants: a bug.\nBreaks: 3\nFound-At-Seed: late\n",
+            "Plants: a bug.\nBreaks: 3\nFound-At-Seed: 4 --job\n",
             "Plants: a bug.\nBreaks: fault 26\nFound-At-Seed: 4\n",
             "Plants: a bug.\nBreaks: refusal 24\nFound-At-Seed: 4\n",
             "Plants: a bug.\nBreaks: fault\nFound-By: a b c\n",

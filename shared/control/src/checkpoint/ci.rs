@@ -127,7 +127,7 @@ impl Control {
             project: checkpoint.project.clone(),
             id: checkpoint.job.to_string(),
             attempt: checkpoint.attempt,
-            runner: runner.listed_in_ci(binding.system),
+            runner: checkpoint.listed_in_ci(runner, binding.system),
             since: checkpoint.created_at,
         };
         match self.ci_system(binding.system)?.job_status(&job).await {

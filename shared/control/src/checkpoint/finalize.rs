@@ -108,7 +108,7 @@ impl Control {
             return Ok(false);
         }
         let runner = self.store.runner(&checkpoint.runner).await?;
-        Ok(runner.is_some_and(|runner| job.ran_on(&runner)))
+        Ok(runner.is_some_and(|runner| job.ran_on(&runner, checkpoint)))
     }
 
     /// The first word of a job's end releases its machine, if the checkpoint holds it; what comes then is the runner's.

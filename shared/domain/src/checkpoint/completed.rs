@@ -43,8 +43,11 @@ impl CompletedJob {
         *id == checkpoint.job && is_there && is_that_try && is_later
     }
 
-    pub fn ran_on(&self, runner: &Runner) -> bool {
-        self.runners.is_empty() || self.runners.iter().any(|name| runner.is_listed_as(name))
+    /// Whether it ran on the checkpoint's `runner`, by whatever name that had then, or has.
+    pub fn ran_on(&self, runner: &Runner, checkpoint: &Checkpoint) -> bool {
+        let made = checkpoint.registration.as_ref().map(|made| &made.name);
+        let is_its = |name: &String| made == Some(name) || runner.is_listed_as(name);
+        self.runners.is_empty() || self.runners.iter().any(is_its)
     }
 }
 
@@ -92,6 +95,7 @@ mod tests {
             attempt,
             caller: None,
             key: None,
+            registration: None,
             rev: 1,
             state: CheckpointState::Created,
             created_at: BEGAN,

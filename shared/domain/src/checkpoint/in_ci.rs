@@ -91,6 +91,7 @@ mod tests {
     use super::CannotAsk::{ProjectMalformed, ProjectMissing};
     use super::*;
     use crate::checkpoint::{FinalizeSource, Finalized, JobOutcome};
+    use crate::ci::Registration;
     use crate::ids::{CheckpointName, JobId};
     use crate::pool::{BackendKind, CheckpointRules};
     use crate::runner::Runner;
@@ -171,6 +172,33 @@ mod tests {
         ] {
             let left = [&open, &said].map(|checkpoint| has_left_its_machine(checkpoint, system, status));
             assert_eq!(left, [while_open, once_said], "{system:?} {status:?}");
+        }
+    }
+
+    #[test]
+    fn inv_30_a_job_is_asked_about_by_the_registration_that_brought_it_though_that_is_void_by_now() {
+        use CiSystem::{GitHub, GitLab, Jenkins};
+        for (system, listed, by_hand) in [
+            (GitHub, Some("mp-ab12cd-mac-01.2.1"), Some("mac-01")),
+            (GitLab, Some("77"), None),
+            (Jenkins, Some("mac-01"), Some("mac-01")),
+        ] {
+            let mut runner = Runner::intent(samples::new_runner("mac-01", NOW), NOW);
+            runner.registration = Some(Registration {
+                system,
+                scope: "me/app".to_owned(),
+                name: "mp-ab12cd-mac-01.2.1".to_owned(),
+                id: "77".to_owned(),
+            });
+            let id = JobId::parse("42").unwrap();
+            let name = CheckpointName::of(&id, NOW, 1);
+            let job = Job { id, project: None, attempt: None, caller: None, key: None };
+            let made = Checkpoint::open(name, &runner, job, &CheckpointRules::default(), NOW);
+            // It was quarantined, or its machine started anew.
+            runner.registration = None;
+            assert_eq!(made.listed_in_ci(&runner, system).as_deref(), listed, "{system:?}");
+            let by_an_older_version = Checkpoint { registration: None, ..made };
+            assert_eq!(by_an_older_version.listed_in_ci(&runner, system).as_deref(), by_hand, "{system:?}");
         }
     }
 

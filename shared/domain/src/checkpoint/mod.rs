@@ -17,6 +17,7 @@ pub use noticed::{clean_step, ended, is_asked_sooner, next_look};
 pub use record::{CHECKPOINT, active_checkpoints, checkpoints_of_job};
 pub use stale::{has_outlived_its_time, is_stale};
 
+use crate::ci::{CiSystem, Registration};
 use crate::ids::{CheckpointName, Epoch, JobId, PoolName, RunnerId};
 use crate::pool::CheckpointRules;
 use crate::runner::Runner;
@@ -43,6 +44,9 @@ pub struct Checkpoint {
     /// What tells it from another job of the same id, where the hook sends something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// By which its CI system brought the job, where we made one. The runner's record forgets it when it is void, and the job may run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<Registration>,
     /// Counts the writes to this record.
     pub rev: u64,
     pub state: CheckpointState,
@@ -186,12 +190,18 @@ impl Checkpoint {
             attempt,
             caller,
             key,
+            registration: runner.registration.clone(),
             rev: 1,
             state: CheckpointState::Created,
             created_at: now,
             look_at: now.after(rules.poll_after.min(rules.lasts)),
             finalized: None,
         }
+    }
+
+    /// What a CI system lists `runner` as beside its job.
+    pub fn listed_in_ci(&self, runner: &Runner, system: CiSystem) -> Option<String> {
+        runner.listed_in_ci(system, self.registration.as_ref().or(runner.registration.as_ref()))
     }
 
     /// Whoever sends no key is taken at the word of the job's id.

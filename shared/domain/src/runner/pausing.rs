@@ -2,7 +2,7 @@
 //! whether it waits for how it is to be cleaned. Only where the CI system hands out work by itself; a claim's runner has a label that nobody else asks for.
 
 use super::{Runner, RunnerState};
-use crate::ci::{CiBinding, CiSystem};
+use crate::ci::{CiBinding, CiSystem, Registration};
 use crate::ids::Label;
 use crate::pool::{Dispatch, Rules};
 use crate::time::Timestamp;
@@ -97,9 +97,9 @@ fn goes_by_number(system: CiSystem) -> bool {
 }
 
 impl Runner {
-    /// What a CI system lists it as beside a job that it had.
-    pub fn listed_in_ci(&self, system: CiSystem) -> Option<String> {
-        let made = self.registration.as_ref().filter(|made| made.system == system);
+    /// What a CI system lists it as beside a job that it had. `made`: the registration by which the job came, if we made one.
+    pub fn listed_in_ci(&self, system: CiSystem, made: Option<&Registration>) -> Option<String> {
+        let made = made.filter(|made| made.system == system);
         match system {
             CiSystem::GitHub => Some(made.map_or_else(|| self.named_by_hand(), |made| made.name.clone())),
             CiSystem::Jenkins => Some(self.named_by_hand()),

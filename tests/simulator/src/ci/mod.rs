@@ -1,11 +1,14 @@
 //! The CI systems of the simulated world, at the port and in the simulator's own time: one like GitHub, that knows runners by the registrations that
-//! are made for them, and one like GitLab, that hands out jobs by itself. Both are down now and then, and lose answers.
+//! are made for them, each for one job, and one like GitLab, whose runners were registered by hand and stay. Both hand out jobs by themselves, are down
+//! now and then, and lose answers.
 
 mod forge;
 mod registry;
+mod runs;
 
 pub(crate) use forge::{Forge, SimForge, known_as};
 pub(crate) use registry::{Entry, Registry, SimCi};
+pub(crate) use runs::{Over, Runs, Taken, whole_seconds};
 
 use super::faults::Fault;
 use super::gate::{Gate, Side, Toward};

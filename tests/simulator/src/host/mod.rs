@@ -3,6 +3,7 @@
 
 mod clock;
 mod join;
+mod program;
 mod tokens;
 mod work;
 
@@ -54,6 +55,8 @@ pub(crate) struct Born {
     pub(crate) kept: bool,
     /// It knows what its provider calls it, and shares its secret with the others of its launch.
     pub(crate) cloud: bool,
+    /// A CI system brings it jobs, each by a registration of ours.
+    pub(crate) is_dock: bool,
     pub(crate) secret: String,
 }
 
@@ -64,6 +67,7 @@ pub(crate) struct Host {
     pub(crate) machine: String,
     pub(crate) kept: bool,
     cloud: bool,
+    pub(crate) is_dock: bool,
     /// Rises when the host or its agent starts anew: what was meant for an earlier life is dropped.
     pub(crate) life: u32,
     pub(crate) paused_until_ms: u64,
@@ -121,7 +125,7 @@ const LATE: Duration = Duration::from_secs(3);
 
 impl Host {
     pub(crate) fn new(ground: &Ground, index: usize, born: Born) -> Self {
-        let Born { runner, machine, kept, cloud, secret } = born;
+        let Born { runner, machine, kept, cloud, is_dock, secret } = born;
         let mut chance = ground.chance().fork();
         let start = BootInstant::from_boot_ms(0);
         Self {
@@ -130,6 +134,7 @@ impl Host {
             machine,
             kept,
             cloud,
+            is_dock,
             life: 0,
             paused_until_ms: 0,
             clock: HostClock::boot(&mut chance, ground.now_ms()),
@@ -171,6 +176,9 @@ impl Host {
 
     /// The agent's process starts anew. What it had running is gone.
     pub(crate) fn start_agent(&mut self, ground: &Ground) {
+        if self.takes_jobs_as().is_some() {
+            ground.plan_in(0, Event::Emptied { host: self.index });
+        }
         self.life += 1;
         self.work = Work::default();
         self.tokens.forget_loans();
@@ -270,15 +278,20 @@ impl Host {
     }
 
     /// What the agent of an idle runner should not be doing, when all has been well for long.
-    pub(crate) fn unrest(&self, now_ms: u64) -> Option<String> {
-        let silent_ms = now_ms.saturating_sub(self.answered_at_ms);
+    pub(crate) fn unrest(&self, ground: &Ground) -> Option<String> {
+        let silent_ms = ground.now_ms().saturating_sub(self.answered_at_ms);
+        let is_silent = || {
+            (silent_ms > LONGEST_UNANSWERED_MS)
+                .then(|| format!("has had no answer for {} s", silent_ms / 1_000))
+        };
         match &self.phase {
             Phase::Off => None,
             Phase::Joining { .. } => Some("has not joined".to_owned()),
             Phase::Over => Some("has ended, and its host is on".to_owned()),
+            Phase::Working(_) if self.work.is_at_a_task() => Some("is still at some work".to_owned()),
+            Phase::Working(_) if self.is_dock => self.takes_no_job(ground).or_else(is_silent),
             Phase::Working(_) if self.work.any() => Some("is still at some work".to_owned()),
-            Phase::Working(_) => (silent_ms > LONGEST_UNANSWERED_MS)
-                .then(|| format!("has had no answer for {} s", silent_ms / 1_000)),
+            Phase::Working(_) => is_silent(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Carries out the effects of an agent's machine: what it runs, how long that takes, and when it ends its host.
 
+use super::program::Program;
 use super::{Host, HostEvent, Phase};
 use crate::calls::{Call, Reply};
 use crate::faults::Fault;
@@ -7,9 +8,7 @@ use crate::ground::Ground;
 use crate::schedule::Event;
 use crate::weather::Wind;
 use crate::yard::Power;
-use motorpool_agent::machine::{
-    Effect, Fetch, Input, Kind, RegistrationFailure, RunEnd, RunStart, TaskStart, Token,
-};
+use motorpool_agent::machine::{Effect, Fetch, Input, Kind, RegistrationFailure, TaskStart, Token};
 use motorpool_control::RefusedKind;
 use motorpool_domain::runner::TaskOutcome;
 use motorpool_domain::{Label, TaskId};
@@ -22,16 +21,9 @@ use std::time::Duration;
 pub(super) struct Work {
     begun: u64,
     task: Option<Task>,
-    run: Option<Run>,
+    pub(super) run: Option<Program>,
     /// The last registration that was asked for, by the number of its call.
     fetching: Option<(u64, Fetch)>,
-}
-
-#[derive(Debug)]
-struct Run {
-    nth: u64,
-    /// The name that its CI system knows it by.
-    registration: Option<String>,
 }
 
 #[derive(Debug)]
@@ -46,7 +38,11 @@ impl Work {
         self.task.is_some() || self.run.is_some()
     }
 
-    fn next(&mut self) -> u64 {
+    pub(super) fn is_at_a_task(&self) -> bool {
+        self.task.is_some()
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
         self.begun += 1;
         self.begun
     }
@@ -178,6 +174,7 @@ impl Host {
         self.tell(ground, || format!("begins {id}, which takes {wait_ms} ms: {outcome:?}"));
         // Where a CI system hands out jobs by itself, each says so when it begins.
         if let (Kind::Register, Some(label)) = (kind, &label)
+            && !self.is_dock
             && !ground.forge().has(&self.runner)
         {
             self.is_used(ground, label);
@@ -187,18 +184,8 @@ impl Host {
         self.plan(ground, wait_ms, HostEvent::TaskOver { nth, outcome });
     }
 
-    fn start_run(&mut self, ground: &Ground, start: &RunStart) {
-        self.may_work(ground);
-        self.is_used(ground, &start.label);
-        let nth = self.work.next();
-        self.work.run =
-            Some(Run { nth, registration: start.registration.as_ref().map(|it| it.name.clone()) });
-        let wait_ms = self.chance.between(20_000, 400_000);
-        self.plan(ground, wait_ms, HostEvent::RunOver { nth });
-    }
-
     /// Invariant 16: of two machines of a runner, only the one that its record names does its work.
-    fn may_work(&self, ground: &Ground) {
+    pub(super) fn may_work(&self, ground: &Ground) {
         if self.clock.is_minutes_off() {
             ground.fired(Fault::AgentClockSkew);
         }
@@ -210,6 +197,9 @@ impl Host {
     /// Invariants 27 and 30: nobody uses the machine that is cleaned now, and its CI system brings it no job. All that runs on it ends by this.
     fn is_emptied(&self, ground: &Ground, task: &TaskId) {
         ground.oracle().may_be_emptied(ground.now_ms(), &self.runner, task);
+        if self.is_dock {
+            return self.dock_is_emptied(ground, task);
+        }
         let (has_hooks, is_paused, job) = {
             let forge = ground.forge();
             (forge.has(&self.runner), forge.is_paused(&self.runner), forge.job_of(&self.runner).cloned())
@@ -222,6 +212,19 @@ impl Host {
             let pause = if is_paused { "paused" } else { "not paused" };
             let what = format!(
                 "the machine of {} is cleaned by {task}; in its CI system it is {pause}, and its job is {job:?}",
+                self.runner
+            );
+            ground.broken(30, &[&self.runner], what);
+        }
+        ground.plan_in(0, Event::Emptied { host: self.index });
+    }
+
+    /// There the program that takes a job has ended before, and with it whatever it ran.
+    fn dock_is_emptied(&self, ground: &Ground, task: &TaskId) {
+        let (program, job) = (self.takes_jobs_as(), self.unfinished_job(ground));
+        if program.is_some() || job.is_some() {
+            let what = format!(
+                "the machine of {} is cleaned by {task}; its program there is {program:?}, and its job is {job:?}",
                 self.runner
             );
             ground.broken(30, &[&self.runner], what);
@@ -256,14 +259,6 @@ impl Host {
         Some(Input::TaskEnded { task: id, outcome })
     }
 
-    pub(super) fn run_over(&mut self, ground: &Ground, nth: u64) -> Option<Input> {
-        let Run { registration, .. } = self.work.run.take_if(|run| run.nth == nth)?;
-        if let Some(name) = registration {
-            ground.ci().job_over(&name);
-        }
-        Some(Input::RunEnded(RunEnd { well: true, how: "it ended with exit code 0".to_owned() }))
-    }
-
     fn stop_task(&mut self, ground: &Ground, grace: Duration) {
         let nth = self.work.next();
         let Some(task) = &mut self.work.task else { return };
@@ -273,16 +268,7 @@ impl Host {
         self.plan(ground, wait_ms, HostEvent::TaskOver { nth, outcome });
     }
 
-    fn stop_run(&mut self, ground: &Ground, grace: Duration) {
-        let nth = self.work.next();
-        let Some(run) = &mut self.work.run else { return };
-        // It dies without a word to its CI system.
-        *run = Run { nth, registration: None };
-        let wait_ms = self.dies_in_ms(grace);
-        self.plan(ground, wait_ms, HostEvent::RunOver { nth });
-    }
-
-    fn dies_in_ms(&mut self, grace: Duration) -> u64 {
+    pub(super) fn dies_in_ms(&mut self, grace: Duration) -> u64 {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(0);
         self.chance.between(10, 100 + grace_ms)
     }

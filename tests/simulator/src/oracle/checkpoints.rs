@@ -18,16 +18,25 @@ pub(super) struct Checkpoints {
     /// How often the runner of each was released for it.
     releases: BTreeMap<CheckpointName, u32>,
     /// How each job ended, as its CI system says.
-    over: BTreeMap<JobId, JobOutcome>,
+    over: BTreeMap<Ended, JobOutcome>,
 }
+
+/// A job that is over: by its id, and where that is the id of a whole run, by the runner that had it, which has one job in an epoch.
+type Ended = (JobId, Option<(RunnerId, Epoch)>);
 
 impl Oracle {
     pub(crate) fn checkpoint(&self, name: &CheckpointName) -> Option<&Checkpoint> {
         self.checkpoints.known.get(name)
     }
 
-    pub(crate) fn job_over(&mut self, job: &JobId, outcome: JobOutcome) {
-        self.checkpoints.over.insert(job.clone(), outcome);
+    pub(crate) fn job_over(&mut self, job: &JobId, on: Option<(RunnerId, Epoch)>, outcome: JobOutcome) {
+        self.checkpoints.over.insert((job.clone(), on), outcome);
+    }
+
+    fn truly_ended(&self, checkpoint: &Checkpoint) -> Option<JobOutcome> {
+        let Checkpoint { job, runner, epoch, .. } = checkpoint;
+        let by = |on| self.checkpoints.over.get(&(job.clone(), on)).copied();
+        by(None).or_else(|| by(Some((runner.clone(), *epoch))))
     }
 
     pub(super) fn is_of_hooks(&self, runner: &Runner) -> bool {
@@ -171,7 +180,7 @@ impl Oracle {
     fn cleaned_as_it_ended(&mut self, scene: &Scene<'_>, runner: &Runner, name: &CheckpointName) {
         let Some(checkpoint) = self.checkpoint(name) else { return };
         let said = checkpoint.finalized.map(|finalized| finalized.status);
-        let truly = self.checkpoints.over.get(&checkpoint.job).copied();
+        let truly = self.truly_ended(checkpoint);
         let waits = !self.is_late(checkpoint, scene.now());
         if said != Some(JobOutcome::Success) || (waits && truly != Some(JobOutcome::Success)) {
             let what = format!(
@@ -228,6 +237,15 @@ impl Oracle {
         let now = SimClock::timestamp(now_ms).after(Duration::from_millis(2 * MOST_OFF_MS));
         let name = self.runner(id).and_then(|runner| runner.checkpoint.as_ref());
         name.and_then(|name| self.checkpoint(name)).is_some_and(|checkpoint| self.is_late(checkpoint, now))
+    }
+
+    /// The job after which a runner is cleaned, or about to be, and when it was given that: unless nobody waits for that job any longer.
+    pub(crate) fn is_cleaned_after(&self, now_ms: u64, id: &RunnerId) -> Option<(JobId, Epoch)> {
+        let runner = self.runner(id)?;
+        let is_cleaned = matches!(runner.state.name(), StateName::Releasing | StateName::Resetting);
+        let checkpoint = self.checkpoint(runner.checkpoint.as_ref()?)?;
+        let waits = is_cleaned && !self.time_is_over(now_ms, id);
+        waits.then(|| (checkpoint.job.clone(), checkpoint.epoch))
     }
 
     fn is_late(&self, checkpoint: &Checkpoint, now: Timestamp) -> bool {

@@ -2,6 +2,7 @@
 
 use super::Oracle;
 use crate::ci::{Entry, Registry};
+use motorpool_domain::runner::{Runner, RunnerState};
 use std::collections::BTreeMap;
 
 /// How long a runner that is over may be listed, with faults all around.
@@ -31,11 +32,15 @@ impl Oracle {
         }
     }
 
-    /// Whether nobody holds its runner for the jobs that it would be given.
+    /// Whether nobody holds its runner for the jobs that it would be given, nor is it there for whatever job its CI system brings it.
     fn is_ghost(&self, entry: &Entry) -> bool {
         let Entry { runner, epoch, label, .. } = entry;
         let record = self.runner(runner).filter(|record| record.epoch == *epoch);
-        let wanted = record.and_then(|record| record.holder().map(|holder| holder.label(&record.pool)));
+        let waits = |record: &Runner| record.state == RunnerState::Idle && self.is_of_hooks(record);
+        let wanted = record.and_then(|record| match waits(record) {
+            true => Some(record.pool.label()),
+            false => record.holder().map(|holder| holder.label(&record.pool)),
+        });
         wanted.as_ref() != Some(label)
     }
 }

@@ -5,6 +5,7 @@ use crate::calls::Reply;
 use crate::faults::Fault;
 use crate::host::{Born, Host, HostEvent};
 use crate::people::{self, Mishap};
+use crate::scale::DOCK;
 use crate::schedule::Event;
 use crate::yard::{Power, Site, Sort};
 use motorpool_control::RefusedKind;
@@ -72,6 +73,7 @@ impl World {
                 machine: machine.to_owned(),
                 kept: site.kept(),
                 cloud: site.is_cloud(),
+                is_dock: site.pool.as_str() == DOCK,
                 secret: site.secret.clone(),
             }
         };

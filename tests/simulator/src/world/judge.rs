@@ -83,9 +83,8 @@ impl World {
 
     /// Every runner is idle by now: so its agent has heard so, and does nothing.
     fn agents_rest(&self) {
-        let now_ms = self.ground.now_ms();
         for host in self.hosts.iter().filter(|host| host.is_on()) {
-            if let Some(what) = host.unrest(now_ms) {
+            if let Some(what) = host.unrest(&self.ground) {
                 let what = format!("faults stopped long ago, and the agent of {} {what}", host.runner);
                 self.ground.broken(23, &[&host.runner], what);
             }
