@@ -70,9 +70,9 @@ impl Host<'_> {
             return self.begin(job);
         }
         // What waits for something waits in vain, if it does so for as long.
-        let output = self.shell("exec timeout 300 sh -c \"$COMMAND\"")?;
-        let command = command.replace(ADDRESS, &self.address);
-        let output = { output }.env("COMMAND", &command).stdin(Stdio::null()).output()?;
+        let mut shell = self.shell("exec timeout 300 sh -c \"$COMMAND\"")?;
+        let here = command.replace(ADDRESS, &self.address);
+        let output = shell.env("COMMAND", here).stdin(Stdio::null()).output()?;
         ensure!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?)
     }
