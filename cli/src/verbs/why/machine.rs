@@ -15,11 +15,11 @@ use crate::verbs::audit;
 /// A machine lives long: what happened to it last is what is asked for, and `motorpool audit` has the rest.
 const LAST: usize = 20;
 
-/// Nothing if there is no such runner.
+/// Nothing if there is no such runner, or none that the caller may look at: a team knows its claims.
 pub(super) async fn of_runner(client: &Client, runner: &RunnerId) -> Result<Option<Report>, Failure> {
     let answer = match client.runner(runner).await {
         Ok(answer) => answer,
-        Err(failure) if failure.is_not_found() => return Ok(None),
+        Err(failure) if failure.is_not_found() || failure.is_forbidden() => return Ok(None),
         Err(failure) => return Err(failure),
     };
     let history = client.audit(runner.as_str()).await?.value.entries;
