@@ -110,6 +110,7 @@ fn a_broken_rule_names_its_edge() {
         ("motorpool-agent", &["motorpool-wire", "motorpool-control", "reqwest"]),
         ("motorpool-backend-moon", &["motorpool-control", "motorpool-http"]),
         ("motorpool-backend-proxmox", &["motorpool-control", "motorpool-domain"]),
+        ("motorpool-backend-qemu", &["motorpool-control"]),
         ("motorpool-control", &["motorpool-wire"]),
         ("motorpool-http", &["motorpool-control"]),
         ("motorpool-queues", &[]),
@@ -134,6 +135,7 @@ fn a_broken_rule_names_its_edge() {
             "motorpool-aws → motorpool-domain",
             "motorpool-backend-moon → motorpool-http",
             "motorpool-backend-proxmox → motorpool-control",
+            "motorpool-backend-qemu → motorpool-control",
             "motorpool-domain → motorpool-wire",
             "motorpool-functions → xtask",
             "motorpool-ledger → motorpool-queues",
@@ -159,9 +161,10 @@ fn rule(member: &str) -> (fn(&str) -> bool, &'static str) {
         WIRE => (|to| to == DOMAIN, "wire → domain"),
         CONTROL => (|to| [DOMAIN, WIRE].contains(&to), "control → domain, wire"),
         "motorpool-alerts" | "motorpool-ci" | "motorpool-ledger" | "motorpool-queues" => ADAPTER,
-        "motorpool-backend-proxmox" => {
-            (|to| [DOMAIN, WIRE].contains(&to), "backend-proxmox → domain, wire: agents of sites link it")
-        }
+        "motorpool-backend-proxmox" | "motorpool-backend-qemu" => (
+            |to| [DOMAIN, WIRE].contains(&to),
+            "backend-proxmox, backend-qemu → domain, wire: agents of sites link them",
+        ),
         backend if backend.starts_with("motorpool-backend-") => ADAPTER,
         "motorpool-http" => (|to| [CONTROL, DOMAIN, WIRE].contains(&to), "http → control, domain, wire"),
         AGENT => (|to| [DOMAIN, WIRE].contains(&to), "agent → domain, wire"),

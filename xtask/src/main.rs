@@ -82,10 +82,13 @@ enum Chore {
         #[arg(long)]
         quick: bool,
     },
-    /// Boot machines with the user data of EC2 instances, in QEMU, and see them install their agent, work and end
+    /// Boot machines in QEMU: small ones that are taken back to snapshots, and EC2 instances by their user data, that install their agent, work and end
     ///
-    /// It takes minutes: QEMU emulates in software. Needs Debian; QEMU, mmdebstrap and moto are installed, and the machine's image is made, once.
-    Vm,
+    /// It takes minutes: QEMU emulates in software. Needs Debian; QEMU, mmdebstrap and moto are installed, and the machines' images are made, once.
+    Vm {
+        /// Only these
+        machines: Vec<vm::Machines>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -98,7 +101,7 @@ fn main() -> ExitCode {
         Chore::Planted(asked) => ("planted", planted::run(&asked)),
         Chore::Soak(asked) => ("soak", soak::run(&asked)),
         Chore::Test { quick } => ("test", test::run(quick)),
-        Chore::Vm => ("vm", vm::run()),
+        Chore::Vm { machines } => ("vm", vm::run(&machines)),
     };
     match outcome {
         Ok(summary) => {
