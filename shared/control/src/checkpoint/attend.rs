@@ -6,6 +6,7 @@ use crate::control::Control;
 use crate::error::Refused;
 use crate::store::{CheckpointWrite, CheckpointWritten, Found, WithRunner};
 use crate::tries::Tries;
+use futures_util::future::BoxFuture;
 use motorpool_domain::alert::Incident;
 use motorpool_domain::checkpoint::{
     Checkpoint, FinalizeSource, JobOutcome, abandoned, ended, forgotten, has_outlived_its_time, is_stale,
@@ -35,16 +36,16 @@ impl Control {
         let runner = Box::pin(self.advance_unattended(pool, runner, &Actor::Control, now)).await?;
         let runner = Box::pin(self.unpause_in_ci(pool, runner, now)).await?;
         let Some(name) = runner.checkpoint.clone() else { return Ok(()) };
-        self.look_at_checkpoint_of(&name, Some((pool.clone(), runner)), now).await
+        Box::pin(self.look_at_checkpoint_of(&name, Some(Box::new((pool.clone(), runner))), now)).await
     }
 
-    /// Brings one checkpoint as far as it can be: to its end, or to the next look.
-    pub(crate) async fn look_at_checkpoint(
-        &self,
-        name: &CheckpointName,
+    /// Brings one checkpoint as far as it can be: to its end, or to the next look. On the heap: whoever notices what became of a runner is deep enough.
+    pub(crate) fn look_at_checkpoint<'a>(
+        &'a self,
+        name: &'a CheckpointName,
         now: Timestamp,
-    ) -> Result<(), Refused> {
-        self.look_at_checkpoint_of(name, None, now).await
+    ) -> BoxFuture<'a, Result<(), Refused>> {
+        Box::pin(self.look_at_checkpoint_of(name, None, now))
     }
 
     /// `known`: its pool and its runner, by who has just read that this runner has it. One that names it was not read too early: what it does not show yet,
@@ -52,7 +53,7 @@ impl Control {
     async fn look_at_checkpoint_of(
         &self,
         name: &CheckpointName,
-        mut known: Option<(Pool, Runner)>,
+        mut known: Option<Box<(Pool, Runner)>>,
         now: Timestamp,
     ) -> Result<(), Refused> {
         let mut tries = Tries::new();
@@ -63,7 +64,10 @@ impl Control {
                 return Ok(());
             }
             let (pool, runner) = match known.take() {
-                Some((pool, runner)) => (Some(pool), Some(runner)),
+                Some(known) => {
+                    let (pool, runner) = *known;
+                    (Some(pool), Some(runner))
+                }
                 None => (
                     self.store.pool(&checkpoint.pool).await?.map(|record| record.pool),
                     self.store.runner(&checkpoint.runner).await?,

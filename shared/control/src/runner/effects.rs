@@ -74,7 +74,7 @@ impl Control {
         }
         // One that was attached to a claim's hold, or that its machine's proof has just come to its end.
         match before.checkpoint.as_ref() {
-            Some(checkpoint) => Box::pin(self.look_at_checkpoint(checkpoint, now)).await,
+            Some(checkpoint) => self.look_at_checkpoint(checkpoint, now).await,
             None => Ok(()),
         }
     }

@@ -122,9 +122,10 @@ impl Control {
         for _ in 0..STEPS {
             let Some(event) = observe(&current, &observed(request, &current), &pool.rules) else { break };
             let (event, claim) = self.with_the_claims_time(&current, event).await?;
-            let (after, changed) = self.report(pool, current.clone(), &event, claim, now).await?;
+            let before = Box::new(current.clone());
+            let (after, changed) = self.report(pool, current, &event, claim, now).await?;
             if changed {
-                self.note_steps(pool, &current, &after, &request.results);
+                self.note_steps(pool, &before, &after, &request.results);
             }
             current = after;
             if !changed {
