@@ -134,7 +134,7 @@ described! {
     TaskResult, "How a task ended.", of(Type::Object)
         .property("task", text(ids::TaskId::PATTERN))
         .property("outcome", OneOfBuilder::new().item(one_of(["done"])).item(failed()))
-        .property("took_ms", of(Type::Integer).minimum(Some(0)))
+        .property("took_ms", whole(0, u64::MAX))
         .required("task")
         .required("outcome");
 }
