@@ -3,6 +3,7 @@
 use super::{Runner, RunnerState, TaskOutcome, TaskResult};
 use crate::audit::AuditResult;
 use crate::ids::TaskId;
+use crate::pool::LONGEST_LIMIT;
 use std::time::Duration;
 
 /// What a machine goes through between two jobs.
@@ -51,7 +52,8 @@ pub fn steps_taken(before: &Runner, after: &Runner, results: &[TaskResult]) -> V
             TaskOutcome::Done => AuditResult::Ok,
             TaskOutcome::Failed { .. } => AuditResult::Error,
         };
-        Some(StepTaken { step, result, took: Duration::from_millis((*took_ms)?) })
+        // An agent's word: it must not spoil the sum of all others' by a number that nothing can have taken.
+        Some(StepTaken { step, result, took: Duration::from_millis((*took_ms)?).min(LONGEST_LIMIT) })
     };
     steps.into_iter().filter_map(taken).collect()
 }
@@ -97,6 +99,13 @@ mod tests {
         assert_eq!(steps_taken(&on_attempt(2), &on_attempt(3), &results), second);
         assert_eq!(steps_taken(&on_attempt(2), &idle(), &results), second);
         assert_eq!(steps_taken(&on_attempt(3), &idle(), &results), []);
+    }
+
+    #[test]
+    fn what_no_task_can_have_taken_counts_as_the_longest_that_one_may() {
+        let lies = [told("1-reset-1", TaskOutcome::Done, Some(u64::MAX))];
+        let taken = steps_taken(&on_attempt(1), &idle(), &lies);
+        assert_eq!(taken.iter().map(|step| step.took).collect::<Vec<_>>(), [LONGEST_LIMIT]);
     }
 
     #[test]
